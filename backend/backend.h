@@ -1,0 +1,172 @@
+// The interface of a device, at the height of an op. One implementation a folder: cpu/ (the
+// reference for every other), later cuda/. A back end knows no ranks, no files and no models: a
+// shard is just a smaller matrix to it. Work may be enqueued; only download() and synchronize()
+// wait. Shapes: T = rows of this step (tokens of all its sequences, one after another).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backend/tensor.h"
+
+namespace shardlm {
+
+/// Where a weight matrix [in, out] comes from. The back end reads each row once, in any order and
+/// from several threads, and keeps the matrix in a layout of its own.
+struct MatrixSource {
+  std::int64_t in = 0, out = 0;
+  bool rows_are_outputs = false;  ///< false: row k holds the `out` weights of input k; true: row j
+                                  ///< holds the `in` weights of output j
+  std::function<void(std::int64_t row, std::span<float> to)> read_row;
+};
+
+/// A weight matrix in the back end's own layout.
+class WeightMatrix {
+ public:
+  virtual ~WeightMatrix() = default;
+  virtual std::int64_t in() const = 0;
+  virtual std::int64_t out() const = 0;
+  virtual std::size_t bytes() const = 0;  ///< memory held, padding included
+};
+
+struct LayerNormParams {
+  Tensor weight, bias;  ///< [1, n]
+  float epsilon = 1e-5F;
+};
+
+enum class Activation {
+  gelu_tanh,   ///< 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
+  gelu_erf,    ///< 0.5 x (1 + erf(x / sqrt(2)))
+  gelu_quick,  ///< x sigmoid(1.702 x)
+  relu,
+  silu,
+  tanh,
+};
+
+/// The rows of one sequence in a step.
+struct SequenceRows {
+  std::int64_t first_row = 0;
+  std::int64_t n_rows = 0;
+  std::int64_t start = 0;            ///< position of the first row = tokens already in the cache
+  std::span<const std::int32_t> blocks;  ///< KV blocks in order; cover start + n_rows tokens
+};
+
+/// The key/value blocks of one layer for the heads that live here; laid out by the back end.
+class KvStorage {
+ public:
+  virtual ~KvStorage() = default;
+  virtual std::int64_t n_head() const = 0;
+  virtual std::int64_t head_dim() const = 0;
+  virtual std::int64_t n_blocks() const = 0;
+  virtual std::int64_t block_tokens() const = 0;
+  virtual std::size_t bytes() const = 0;
+};
+
+/// What a row of the residual stream becomes: x += sum of the addends in their order, + bias; and,
+/// if `norm`, normed = layer_norm(x). Float32 throughout, in exactly this order.
+struct ResidualUpdate {
+  const Tensor* bias = nullptr;            ///< [1, n] or none
+  Tensor* residual = nullptr;              ///< [T, n]
+  const LayerNormParams* norm = nullptr;   ///< none: `normed` stays untouched
+  Tensor* normed = nullptr;                ///< [T, n]
+};
+
+/// A logit of one vocabulary id that is changed before sampling.
+struct LogitPenalty {
+  std::int32_t id = 0;         ///< global id
+  bool repeated = false;       ///< repetition: logit > 0 ? logit / repetition : logit * repetition
+  float subtract = 0;          ///< presence + count * frequency
+};
+
+/// A question about one row of a vocabulary shard's logits.
+struct LogitQuery {
+  float repetition = 1;        ///< factor for the `repeated` penalties
+  std::span<const LogitPenalty> penalties;  ///< sorted by id; may hold ids of other shards
+  double temperature = 0;      ///< 0: candidates by penalised logit alone
+  int n_candidates = 1;        ///< best penalised ids wanted (ties: lowest id)
+  bool noise = false;          ///< rank candidates by logit / temperature + Gumbel(seed, sequence,
+                               ///< position, id) instead: the best one is then an exact sample
+  std::uint64_t seed = 0, sequence = 0, position = 0;
+  int n_top = 0;               ///< best raw ids wanted, for log-probabilities
+  std::int32_t target = -1;    ///< an id whose raw logit is wanted; -1: none
+};
+
+struct Candidate {
+  std::int32_t id = 0;   ///< global id
+  float raw = 0;         ///< the logit
+  float penalised = 0;   ///< the logit after penalties
+  double score = 0;      ///< what ranks it: penalised, or with noise penalised / temperature + noise
+};
+
+/// Sum of exp(x - max) over a set of logits, kept apart from its max so that shards can be joined.
+struct LogSumExp {
+  float max = 0;         ///< -infinity if the set is empty
+  double sum = 0;
+};
+
+struct LogitReply {
+  std::int32_t first_bad_id = -1;      ///< first allowed id with a logit that is not finite
+  LogSumExp raw;                       ///< over the shard's allowed ids
+  LogSumExp tempered;                  ///< of penalised / temperature (temperature 0: of penalised)
+  std::vector<Candidate> candidates;   ///< best first; all of the shard if it has fewer
+  std::vector<Candidate> top;          ///< best raw first
+  std::optional<float> target;         ///< raw logit of the target if it is of this shard
+};
+
+/// What the rows of a logits tensor stand for.
+struct VocabShard {
+  std::int32_t begin = 0;                    ///< global id of column 0
+  std::span<const std::uint8_t> allowed;     ///< one a column: 0 = never looked at (no token)
+};
+
+/// One device of one rank. Not for use from several threads at once.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  virtual std::string describe() const = 0;  ///< "cpu AVX3 2 threads"
+
+  // Memory. allocate() takes from a pool: steps of equal shapes settle to no allocation at all.
+  virtual Tensor allocate(std::int64_t rows, std::int64_t cols) = 0;  ///< contents undefined
+  virtual std::size_t allocations() const = 0;  ///< how often the pool had to grow
+  virtual std::unique_ptr<WeightMatrix> make_matrix(const MatrixSource& source) = 0;
+  virtual std::unique_ptr<KvStorage> make_kv_storage(std::int64_t n_head, std::int64_t head_dim,
+                                                     std::int64_t n_blocks,
+                                                     std::int64_t block_tokens) = 0;
+  virtual void upload(std::span<const float> from, const Tensor& to) = 0;    ///< row by row
+  virtual void download(const Tensor& from, std::span<float> to) = 0;        ///< row by row
+  virtual void synchronize() = 0;
+
+  /// out[t] = column ids[t] of the table (an output of the matrix), 0 where ids[t] < 0.
+  virtual void embed(const WeightMatrix& table, std::span<const std::int32_t> ids,
+                     const Tensor& out) = 0;
+  /// out[t] = table row ids[t]; for tables that every rank holds (positions).
+  virtual void gather_rows(const Tensor& table, std::span<const std::int32_t> ids,
+                           const Tensor& out) = 0;
+  /// out[t, j] = bias[j] + sum over k ascending of x[t, k] w[k, j]: one chain of fused
+  /// multiply-adds that starts at the bias (or 0), whatever T and whatever columns are here.
+  virtual void matmul(const Tensor& x, const WeightMatrix& w, const Tensor* bias,
+                      const Tensor& out) = 0;
+  virtual void layer_norm(const Tensor& x, const LayerNormParams& norm, const Tensor& out) = 0;
+  virtual void activate(Activation kind, const Tensor& x) = 0;  ///< in place
+  /// Appends the step's keys and values to the cache, then attends causally:
+  /// out[t, h] = softmax(scale q[t, h] . K[0..pos(t), h]) V. q, k, v, out: [T, n_head * head_dim].
+  /// A row's result depends on its own sequence alone, not on how the tokens were cut into steps.
+  virtual void attention(const Tensor& q, const Tensor& k, const Tensor& v, KvStorage& cache,
+                         std::span<const SequenceRows> sequences, float scale,
+                         const Tensor& out) = 0;
+  /// See ResidualUpdate. The addends [T, n] may stand in memory of other ranks.
+  virtual void update_residual(std::span<const Tensor> addends, const ResidualUpdate& update) = 0;
+  /// Row by row: best candidates, log-sum-exp and more of a vocabulary shard (row i of the tensor
+  /// answers queries[i]).
+  virtual void query_logits(const Tensor& logits, const VocabShard& shard,
+                            std::span<const LogitQuery> queries, std::span<LogitReply> replies) = 0;
+};
+
+}  // namespace shardlm

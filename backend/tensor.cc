@@ -1,0 +1,32 @@
+#include "backend/tensor.h"
+
+#include "base/error.h"
+
+namespace shardlm {
+
+Tensor Tensor::borrow(float* data, std::int64_t rows, std::int64_t cols) {
+  Tensor t;
+  t.data_ = data;
+  t.rows_ = rows;
+  t.cols_ = cols;
+  t.stride_ = cols;
+  return t;
+}
+
+Tensor Tensor::row_range(std::int64_t begin, std::int64_t end) const {
+  check(0 <= begin && begin <= end && end <= rows_, "Tensor::row_range outside the tensor");
+  Tensor t = *this;
+  t.data_ += begin * stride_;
+  t.rows_ = end - begin;
+  return t;
+}
+
+Tensor Tensor::columns(std::int64_t begin, std::int64_t end) const {
+  check(0 <= begin && begin <= end && end <= cols_, "Tensor::columns outside the tensor");
+  Tensor t = *this;
+  t.data_ += begin;
+  t.cols_ = end - begin;
+  return t;
+}
+
+}  // namespace shardlm

@@ -1,0 +1,93 @@
+#include "base/dtype.h"
+
+#include <array>
+#include <bit>
+#include <cstring>
+
+#include "base/error.h"
+
+namespace shardlm {
+namespace {
+
+struct Row {
+  DType dtype;
+  std::string_view name;
+  std::size_t bits;
+};
+
+constexpr std::array kTable = {
+    Row{DType::f64, "F64", 64},       Row{DType::f32, "F32", 32},
+    Row{DType::f16, "F16", 16},       Row{DType::bf16, "BF16", 16},
+    Row{DType::i64, "I64", 64},       Row{DType::i32, "I32", 32},
+    Row{DType::i16, "I16", 16},       Row{DType::i8, "I8", 8},
+    Row{DType::u64, "U64", 64},       Row{DType::u32, "U32", 32},
+    Row{DType::u16, "U16", 16},       Row{DType::u8, "U8", 8},
+    Row{DType::boolean, "BOOL", 8},   Row{DType::c64, "C64", 64},
+    Row{DType::f8_e5m2, "F8_E5M2", 8}, Row{DType::f8_e4m3, "F8_E4M3", 8},
+    Row{DType::f8_e8m0, "F8_E8M0", 8}, Row{DType::f6_e2m3, "F6_E2M3", 6},
+    Row{DType::f6_e3m2, "F6_E3M2", 6}, Row{DType::f4, "F4", 4},
+};
+
+const Row& row(DType dtype) { return kTable.at(static_cast<std::size_t>(dtype)); }
+
+template <typename T>
+T load(const std::byte* from) {
+  T value;
+  std::memcpy(&value, from, sizeof value);
+  return value;
+}
+
+// IEEE 754 binary16 to binary32; subnormals are scaled by an exact multiplication.
+float half_to_float(std::uint16_t half) {
+  const std::uint32_t sign = (half & 0x8000u) << 16;
+  const std::uint32_t magnitude = half & 0x7fffu;
+  if (magnitude >= 0x7c00u) return std::bit_cast<float>(sign | 0x7f800000u | (magnitude & 0x3ffu) << 13);
+  const float scaled = std::bit_cast<float>(magnitude << 13) * 0x1p112f;  // rebias 15 -> 127
+  return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(scaled));
+}
+
+template <typename T, typename Convert>
+void convert_each(std::span<const std::byte> from, std::span<float> to, Convert convert) {
+  check(from.size() == to.size() * sizeof(T), "to_float32: sizes differ");
+  for (std::size_t i = 0; i < to.size(); ++i) to[i] = convert(load<T>(from.data() + i * sizeof(T)));
+}
+
+}  // namespace
+
+std::string_view name(DType dtype) { return row(dtype).name; }
+
+std::optional<DType> parse_dtype(std::string_view text) {
+  for (const Row& r : kTable) {
+    if (r.name == text) return r.dtype;
+  }
+  return std::nullopt;
+}
+
+std::size_t bits(DType dtype) { return row(dtype).bits; }
+
+bool is_float(DType dtype) { return dtype <= DType::bf16; }
+
+std::string_view float_dtype_names() { return "F64, F32, F16, BF16"; }
+
+void to_float32(DType dtype, std::span<const std::byte> from, std::span<float> to) {
+  switch (dtype) {
+    case DType::f32:
+      check(from.size() == to.size_bytes(), "to_float32: sizes differ");
+      if (!to.empty()) std::memcpy(to.data(), from.data(), from.size());
+      return;
+    case DType::f64:
+      return convert_each<double>(from, to, [](double x) { return static_cast<float>(x); });
+    case DType::f16:
+      return convert_each<std::uint16_t>(from, to, half_to_float);
+    case DType::bf16:
+      return convert_each<std::uint16_t>(from, to, [](std::uint16_t x) {
+        return std::bit_cast<float>(static_cast<std::uint32_t>(x) << 16);
+      });
+    default:
+      throw Error(ExitCode::model_files,
+                  "cannot compute with dtype " + std::string(name(dtype)) + "; supported: " +
+                      std::string(float_dtype_names()));
+  }
+}
+
+}  // namespace shardlm

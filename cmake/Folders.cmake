@@ -1,0 +1,13 @@
+# shardlm_folder(NAME LINK libs... PRIVATE libs...)
+# The static library shardlm_NAME of all sources below NAME/ (main.cc left out).
+function(shardlm_folder name)
+  cmake_parse_arguments(ARG "" "" "LINK;PRIVATE" ${ARGN})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${name}/*.cc)
+  list(FILTER sources EXCLUDE REGEX "/main\\.cc$")
+  if(NOT sources)
+    add_library(shardlm_${name} INTERFACE)
+    return()
+  endif()
+  add_library(shardlm_${name} STATIC ${sources})
+  target_link_libraries(shardlm_${name} PUBLIC shardlm_flags ${ARG_LINK} PRIVATE ${ARG_PRIVATE})
+endfunction()

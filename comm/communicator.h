@@ -1,0 +1,53 @@
+// How the ranks of a job meet. `comm` knows no model; it knows that a sum of addends updates a
+// residual stream, since fusing the two is what makes an all-reduce cheap.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+
+namespace shardlm {
+
+/// What a collective is for. `layer` is -1 where the kind has none.
+enum class SiteKind : std::uint8_t { load, step, embed, attn_out, mlp_out, lm_head, dump };
+struct Site {
+  SiteKind kind = SiteKind::step;
+  int layer = -1;
+};
+std::string site_text(Site site);  ///< "attn_out[3]"
+
+/// One rank's end of a group. Every member calls the same functions in the same order. A member
+/// that does not come within the time limit ends the wait with Error(ExitCode::peer) that names
+/// the rank that is missing, the site and the call's sequence number.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  virtual std::string describe() const = 0;  ///< "shared memory, 2 ranks"
+
+  /// Sums the ranks' addends [T, n] in rank order (so with equal bits on all ranks) and applies
+  /// the sum to the residual stream as ResidualUpdate says. T and n are the same on all ranks.
+  virtual void all_reduce(Site site, const Tensor& addend, const ResidualUpdate& update) = 0;
+
+  /// The root's bytes arrive in `message` of every other rank, resized to fit.
+  virtual void broadcast(Site site, std::vector<std::byte>& message, int root) = 0;
+
+  /// At the root, all[r] becomes rank r's bytes (lengths may differ); elsewhere `all` is untouched.
+  virtual void gather(Site site, std::span<const std::byte> mine,
+                      std::vector<std::vector<std::byte>>& all, int root) = 0;
+
+  virtual void barrier(Site site) = 0;
+};
+
+/// How long to wait for the others.
+struct Deadlines {
+  double collective_s = 60;  ///< any collective of a step
+  double load_s = 600;       ///< collectives of SiteKind::load: ranks read files at different speed
+};
+
+}  // namespace shardlm

@@ -1,0 +1,30 @@
+// Who owns what: pure arithmetic.
+#pragma once
+
+#include <cstdint>
+
+namespace shardlm {
+
+struct Range {
+  std::int64_t begin = 0, end = 0;
+  std::int64_t size() const { return end - begin; }
+  bool contains(std::int64_t i) const { return begin <= i && i < end; }
+  bool operator==(const Range&) const = default;
+};
+
+/// `n_units` things (heads, MLP columns, vocabulary rows) over `size` ranks in contiguous shares
+/// whose sizes differ by at most one, larger ones first. Ranks beyond the units own none.
+class Partition {
+ public:
+  Partition() = default;
+  Partition(std::int64_t n_units, int size) : n_units_(n_units), size_(size) {}
+  Range of(int rank) const;
+  std::int64_t n_units() const { return n_units_; }
+  int size() const { return size_; }
+
+ private:
+  std::int64_t n_units_ = 0;
+  int size_ = 1;
+};
+
+}  // namespace shardlm
