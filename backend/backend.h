@@ -87,7 +87,7 @@ struct LogitPenalty {
 /// A question about one row of a vocabulary shard's logits.
 struct LogitQuery {
   float repetition = 1;        ///< factor for the `repeated` penalties
-  std::span<const LogitPenalty> penalties;  ///< sorted by id; may hold ids of other shards
+  std::span<const LogitPenalty> penalties = {};  ///< sorted by id; may hold ids of other shards
   double temperature = 0;      ///< 0: candidates by penalised logit alone
   int n_candidates = 1;        ///< best penalised ids wanted (ties: lowest id)
   bool noise = false;          ///< rank candidates by logit / temperature + Gumbel(seed, sequence,
@@ -106,7 +106,7 @@ struct Candidate {
 
 /// Sum of exp(x - max) over a set of logits, kept apart from its max so that shards can be joined.
 struct LogSumExp {
-  float max = 0;         ///< -infinity if the set is empty
+  double max = 0;        ///< -infinity if the set is empty
   double sum = 0;
 };
 

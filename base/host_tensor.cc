@@ -14,12 +14,18 @@ std::int64_t HostTensor::elements() const {
 }
 
 void HostTensor::read(std::int64_t first, std::span<float> to) const {
+  if (!is_float(dtype)) {
+    fail(ExitCode::model_files, {.what = "tensor " + name + ": cannot compute with its dtype",
+                                 .expected = fmt::format("one of {}", float_dtype_names()),
+                                 .found = std::string(shardlm::name(dtype)),
+                                 .where = file});
+  }
   const std::size_t size = bits(dtype) / 8;
-  const auto begin = static_cast<std::size_t>(first) * size;
-  const std::size_t length = to.size() * size;
-  check(first >= 0 && begin <= bytes.size() && length <= bytes.size() - begin,
+  const std::size_t held = bytes.size() / size;
+  check(first >= 0 && static_cast<std::size_t>(first) <= held &&
+            to.size() <= held - static_cast<std::size_t>(first),
         "read outside tensor " + name);
-  to_float32(dtype, bytes.subspan(begin, length), to);
+  to_float32(dtype, bytes.subspan(static_cast<std::size_t>(first) * size, to.size() * size), to);
 }
 
 std::string shape_text(std::span<const std::int64_t> shape) {

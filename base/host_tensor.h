@@ -19,7 +19,8 @@ struct HostTensor {
   std::string file;                     ///< for messages
 
   std::int64_t elements() const;
-  /// Elements [first, first + to.size()) in row-major order, as float32.
+  /// Elements [first, first + to.size()) in row-major order, as float32. A dtype that is not a
+  /// float is an Error(model_files) naming file and tensor; a range outside the tensor a bug.
   void read(std::int64_t first, std::span<float> to) const;
 };
 

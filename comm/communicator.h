@@ -44,9 +44,12 @@ class Communicator {
   virtual void barrier(Site site) = 0;
 };
 
-/// How long to wait for the others.
+/// How long to wait for the others; 0 or less: for ever. A rank that waits for a broadcast of
+/// SiteKind::step waits 5 s longer than collective_s, so that the coordinator is the first to name
+/// a missing rank. A server whose coordinator may be idle for longer than that must either set no
+/// limit or send an empty step in time.
 struct Deadlines {
-  double collective_s = 60;  ///< any collective of a step
+  double collective_s = 60;  ///< any collective but those of loading
   double load_s = 600;       ///< collectives of SiteKind::load: ranks read files at different speed
 };
 

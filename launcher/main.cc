@@ -1,1 +1,3 @@
-int main() { return 0; }
+#include "launcher/run.h"
+
+int main(int argc, char** argv) { return shardlm::run_program(argc, argv); }

@@ -12,6 +12,11 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
+/// The elements of a range of units, `width` to a unit.
+inline Range scaled(Range units, std::int64_t width) {
+  return {units.begin * width, units.end * width};
+}
+
 /// `n_units` things (heads, MLP columns, vocabulary rows) over `size` ranks in contiguous shares
 /// whose sizes differ by at most one, larger ones first. Ranks beyond the units own none.
 class Partition {

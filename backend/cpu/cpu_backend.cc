@@ -1,0 +1,209 @@
+#include "backend/cpu/cpu_backend.h"
+
+#include <algorithm>
+
+#include "backend/cpu/attention.h"
+#include "backend/cpu/buffer_pool.h"
+#include "backend/cpu/kv_storage.h"
+#include "backend/cpu/matmul.h"
+#include "backend/cpu/packed_matrix.h"
+#include "backend/cpu/query_logits.h"
+#include "backend/cpu/row_kernels.h"
+#include "backend/cpu/thread_pool.h"
+#include "base/error.h"
+
+namespace shardlm {
+namespace {
+
+// Below this many floats to work on, a thread is not worth waking.
+constexpr std::int64_t kGrainFloats = 8 * 1024;
+// Pieces in which threads share the columns of an elementwise op.
+constexpr std::int64_t kPieceColumns = 1024;
+constexpr std::int64_t kGrainPieces = 4;
+
+std::int64_t rows_grain(std::int64_t cols) {
+  return kGrainFloats / std::max<std::int64_t>(cols, 1) + 1;
+}
+
+const PackedMatrix& packed(const WeightMatrix& matrix) {
+  const auto* found = dynamic_cast<const PackedMatrix*>(&matrix);
+  check(found != nullptr, "a weight matrix of the CPU back end");
+  return *found;
+}
+
+void check_norm(const LayerNormParams& norm, const Tensor& x, const Tensor& out) {
+  check(norm.weight.elements() == x.cols() && norm.bias.elements() == x.cols(),
+        "layer_norm: one weight and one bias a column");
+  check(out.rows() == x.rows() && out.cols() == x.cols(), "layer_norm: out has the shape of x");
+}
+
+class CpuBackend final : public Backend {
+ public:
+  explicit CpuBackend(int threads) : threads_(threads), matmul_(threads_), attention_(threads_) {}
+
+  std::string describe() const override {
+    return "cpu " + cpu_simd_target() + " " + std::to_string(threads_.size()) +
+           (threads_.size() == 1 ? " thread" : " threads");
+  }
+
+  Tensor allocate(std::int64_t rows, std::int64_t cols) override {
+    check(rows >= 0 && cols >= 0, "allocate: a tensor has no negative size");
+    check(cols == 0 || rows <= (std::int64_t{1} << 50) / cols, "allocate: a size out of range");
+    return Tensor(buffers_.take(rows * cols), rows, cols);
+  }
+  std::size_t allocations() const override { return buffers_.allocations(); }
+
+  std::unique_ptr<WeightMatrix> make_matrix(const MatrixSource& source) override {
+    return std::make_unique<PackedMatrix>(source, threads_);
+  }
+  std::unique_ptr<KvStorage> make_kv_storage(std::int64_t n_head, std::int64_t head_dim,
+                                             std::int64_t n_blocks,
+                                             std::int64_t block_tokens) override {
+    return std::make_unique<CpuKvStorage>(n_head, head_dim, n_blocks, block_tokens);
+  }
+
+  void upload(std::span<const float> from, const Tensor& to) override;
+  void download(const Tensor& from, std::span<float> to) override;
+  void synchronize() override {}
+
+  void embed(const WeightMatrix& table, std::span<const std::int32_t> ids,
+             const Tensor& out) override;
+  void gather_rows(const Tensor& table, std::span<const std::int32_t> ids,
+                   const Tensor& out) override;
+  void matmul(const Tensor& x, const WeightMatrix& w, const Tensor* bias,
+              const Tensor& out) override {
+    matmul_.run(x, packed(w), bias, out);
+  }
+  void layer_norm(const Tensor& x, const LayerNormParams& norm, const Tensor& out) override;
+  void activate(Activation kind, const Tensor& x) override;
+  void attention(const Tensor& q, const Tensor& k, const Tensor& v, KvStorage& cache,
+                 std::span<const SequenceRows> sequences, float scale, const Tensor& out) override;
+  void update_residual(std::span<const Tensor> addends, const ResidualUpdate& update) override;
+  void query_logits(const Tensor& logits, const VocabShard& shard,
+                    std::span<const LogitQuery> queries, std::span<LogitReply> replies) override;
+
+ private:
+  ThreadPool threads_;
+  BufferPool buffers_;
+  Matmul matmul_;
+  Attention attention_;
+};
+
+void CpuBackend::upload(std::span<const float> from, const Tensor& to) {
+  check(std::ssize(from) == to.elements(), "upload: as many floats as the tensor holds");
+  for (std::int64_t r = 0; r < to.rows(); ++r) {
+    std::copy_n(from.data() + r * to.cols(), to.cols(), to.row(r));
+  }
+}
+
+void CpuBackend::download(const Tensor& from, std::span<float> to) {
+  check(std::ssize(to) == from.elements(), "download: as many floats as the tensor holds");
+  for (std::int64_t r = 0; r < from.rows(); ++r) {
+    std::copy_n(from.row(r), from.cols(), to.data() + r * from.cols());
+  }
+}
+
+void CpuBackend::embed(const WeightMatrix& table, std::span<const std::int32_t> ids,
+                       const Tensor& out) {
+  const PackedMatrix& w = packed(table);
+  check(out.rows() == std::ssize(ids) && out.cols() == w.in(), "embed: out is [ids, inputs]");
+  for (const std::int32_t id : ids) check(id < w.out(), "embed: an id of the table");
+  constexpr std::int64_t kPanel = PackedMatrix::kPanel;
+  const auto gather = [&](std::int64_t begin, std::int64_t end, int /*worker*/) {
+    for (std::int64_t t = begin; t < end; ++t) {
+      float* to = out.row(t);
+      const std::int64_t id = ids[static_cast<std::size_t>(t)];
+      if (id < 0) {
+        std::fill_n(to, w.in(), 0.0F);
+        continue;
+      }
+      const float* column = w.panel(id / kPanel) + id % kPanel;
+      for (std::int64_t k = 0; k < w.in(); ++k) to[k] = column[k * kPanel];
+    }
+  };
+  threads_.parallel_for(out.rows(), rows_grain(w.in()), gather);
+}
+
+void CpuBackend::gather_rows(const Tensor& table, std::span<const std::int32_t> ids,
+                             const Tensor& out) {
+  check(out.rows() == std::ssize(ids) && out.cols() == table.cols(),
+        "gather_rows: out is [ids, columns of the table]");
+  for (std::int64_t t = 0; t < out.rows(); ++t) {
+    const std::int64_t id = ids[static_cast<std::size_t>(t)];
+    check(id >= 0 && id < table.rows(), "gather_rows: an id of the table");
+    std::copy_n(table.row(id), table.cols(), out.row(t));
+  }
+}
+
+void CpuBackend::layer_norm(const Tensor& x, const LayerNormParams& norm, const Tensor& out) {
+  check_norm(norm, x, out);
+  const auto rows = [&](std::int64_t begin, std::int64_t end, int /*worker*/) {
+    for (std::int64_t t = begin; t < end; ++t) layer_norm_row(x.row(t), norm, x.cols(), out.row(t));
+  };
+  threads_.parallel_for(x.rows(), rows_grain(x.cols()), rows);
+}
+
+void CpuBackend::activate(Activation kind, const Tensor& x) {
+  const std::int64_t pieces = (x.cols() + kPieceColumns - 1) / kPieceColumns;
+  const auto work = [&](std::int64_t begin, std::int64_t end, int /*worker*/) {
+    for (std::int64_t unit = begin; unit < end; ++unit) {
+      const std::int64_t first = unit % pieces * kPieceColumns;
+      activate_row(kind, std::min(kPieceColumns, x.cols() - first), x.row(unit / pieces) + first);
+    }
+  };
+  threads_.parallel_for(x.rows() * pieces, kGrainPieces, work);
+}
+
+void CpuBackend::attention(const Tensor& q, const Tensor& k, const Tensor& v, KvStorage& cache,
+                           std::span<const SequenceRows> sequences, float scale,
+                           const Tensor& out) {
+  auto* storage = dynamic_cast<CpuKvStorage*>(&cache);
+  check(storage != nullptr, "a KV storage of the CPU back end");
+  attention_.run(q, k, v, *storage, sequences, scale, out);
+}
+
+void CpuBackend::update_residual(std::span<const Tensor> addends, const ResidualUpdate& update) {
+  check(!addends.empty() && update.residual != nullptr, "update_residual: addends and a residual");
+  const Tensor& x = *update.residual;
+  for (const Tensor& addend : addends) {
+    check(addend.rows() == x.rows() && addend.cols() == x.cols(),
+          "update_residual: every addend has the shape of the residual");
+  }
+  check(update.bias == nullptr || update.bias->elements() == x.cols(),
+        "update_residual: one bias a column");
+  if (update.norm != nullptr) {
+    check(update.normed != nullptr, "update_residual: a place for the normed rows");
+    check_norm(*update.norm, x, *update.normed);
+  }
+  const float* bias = update.bias == nullptr ? nullptr : update.bias->row(0);
+  const auto rows = [&](std::int64_t begin, std::int64_t end, int /*worker*/) {
+    for (std::int64_t t = begin; t < end; ++t) {
+      add_to_row(addends, t, bias, x.cols(), x.row(t));
+      if (update.norm == nullptr) continue;
+      layer_norm_row(x.row(t), *update.norm, x.cols(), update.normed->row(t));
+    }
+  };
+  threads_.parallel_for(x.rows(), rows_grain(x.cols()), rows);
+}
+
+void CpuBackend::query_logits(const Tensor& logits, const VocabShard& shard,
+                              std::span<const LogitQuery> queries, std::span<LogitReply> replies) {
+  check(logits.rows() == std::ssize(queries) && queries.size() == replies.size(),
+        "query_logits: one query and one reply a row");
+  const auto rows = [&](std::int64_t begin, std::int64_t end, int /*worker*/) {
+    const auto first = static_cast<std::size_t>(begin);
+    const auto count = static_cast<std::size_t>(end - begin);
+    query_logits_cpu(logits.row_range(begin, end), shard, queries.subspan(first, count),
+                     replies.subspan(first, count));
+  };
+  threads_.parallel_for(logits.rows(), rows_grain(logits.cols()), rows);
+}
+
+}  // namespace
+
+std::unique_ptr<Backend> make_cpu_backend(int threads) {
+  check(threads >= 1, "the CPU back end has at least one thread");
+  return std::make_unique<CpuBackend>(threads);
+}
+
+}  // namespace shardlm

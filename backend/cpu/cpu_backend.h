@@ -1,0 +1,14 @@
+// The back end for the processor's own cores: the reference for every other.
+#pragma once
+
+#include <memory>
+
+#include "backend/backend.h"
+#include "backend/cpu/simd.h"  // cpu_simd_target(), for who reports it
+
+namespace shardlm {
+
+/// `threads` >= 1, the caller's included. Every result has the same bits whatever their number.
+std::unique_ptr<Backend> make_cpu_backend(int threads);
+
+}  // namespace shardlm

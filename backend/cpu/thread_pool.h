@@ -1,0 +1,70 @@
+// The threads of one CPU back end.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace shardlm {
+
+/// A fixed team: the caller and size() - 1 workers. Work is cut statically, so that a part always
+/// stands where it stood before in the caches. Between two calls the workers spin for some
+/// microseconds, then sleep: an idle back end uses no CPU. For use from one thread at a time.
+class ThreadPool {
+ public:
+  /// `threads` >= 1, the caller included; may exceed the machine's cores.
+  explicit ThreadPool(int threads);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int size() const { return static_cast<int>(workers_.size()) + 1; }
+
+  /// Cuts [0, n) into one range a thread, of `grain` items at least (so that little work wakes
+  /// nobody), and calls fn(begin, end, worker) for each, worker in [0, size()). Returns when all
+  /// are done; throws again what one of them threw. Never allocates.
+  template <class Fn>
+  void parallel_for(std::int64_t n, std::int64_t grain, const Fn& fn) {
+    if (n <= 0) return;
+    const std::int64_t parts = parts_for(n, grain);
+    if (parts == 1) {
+      fn(std::int64_t{0}, n, 0);
+      return;
+    }
+    run(Job{[](const void* f, std::int64_t begin, std::int64_t end, int worker) {
+              (*static_cast<const Fn*>(f))(begin, end, worker);
+            },
+            &fn, n, parts});
+  }
+
+ private:
+  struct Job {
+    void (*call)(const void* fn, std::int64_t begin, std::int64_t end, int worker) = nullptr;
+    const void* fn = nullptr;
+    std::int64_t n = 0, parts = 0;
+  };
+
+  std::int64_t parts_for(std::int64_t n, std::int64_t grain) const;
+  void run(const Job& job);
+  void run_part(int worker);
+  void work(int worker);
+  std::uint32_t wait_for_job(std::uint32_t seen);
+  void wait_for_workers();
+
+  Job job_;
+  std::atomic<std::uint32_t> epoch_{0};  // counts jobs; a change is the signal to start
+  std::atomic<int> pending_{0};          // workers that have not finished the current job
+  std::atomic<int> sleepers_{0};         // workers inside start_.wait
+  std::atomic<bool> caller_sleeps_{false};
+  std::atomic<bool> stop_{false};
+  std::mutex mutex_;
+  std::condition_variable start_, done_;
+  std::exception_ptr error_;  // guarded by mutex_ while a job runs
+  std::vector<std::thread> workers_;
+};
+
+}  // namespace shardlm

@@ -1,0 +1,20 @@
+# cmake -DEXIT_CODE=n -DSTDERR=regex -DTIMEOUT=seconds -P RunAndExpect.cmake -- command args...
+# Runs the command, shows what it writes, and fails unless it ends with the exit code and its
+# standard error matches the regex (empty: anything does).
+set(command "")
+set(after_dashes FALSE)
+math(EXPR last "${CMAKE_ARGC} - 1")
+foreach(i RANGE ${last})
+  if(after_dashes)
+    list(APPEND command "${CMAKE_ARGV${i}}")
+  elseif(CMAKE_ARGV${i} STREQUAL "--")
+    set(after_dashes TRUE)
+  endif()
+endforeach()
+execute_process(COMMAND ${command} TIMEOUT ${TIMEOUT} RESULT_VARIABLE code ERROR_VARIABLE errors ECHO_ERROR_VARIABLE)
+if(NOT code STREQUAL EXIT_CODE)
+  message(FATAL_ERROR "exit code: expected ${EXIT_CODE}, found ${code}")
+endif()
+if(STDERR AND NOT errors MATCHES "${STDERR}")
+  message(FATAL_ERROR "standard error does not match '${STDERR}'")
+endif()

@@ -1,0 +1,75 @@
+#include "comm/call.h"
+
+#include <fmt/format.h>
+
+#include <cstddef>
+
+#include "base/error.h"
+
+namespace shardlm {
+namespace {
+
+constexpr double kCoordinatorFirst_s = 5;
+
+std::string_view op_text(Op op) {
+  switch (op) {
+    case Op::all_reduce:
+      return "all_reduce";
+    case Op::broadcast:
+      return "broadcast";
+    case Op::gather:
+      return "gather";
+    case Op::barrier:
+      return "barrier";
+  }
+  return "unknown call";
+}
+
+}  // namespace
+
+std::string call_text(const Call& call) {
+  return fmt::format("{} at {} (call {})", op_text(call.op), site_text(call.site), call.number);
+}
+
+double wait_limit(const Call& call, bool waits_for_root, const Deadlines& deadlines) {
+  const double limit = call.site.kind == SiteKind::load ? deadlines.load_s : deadlines.collective_s;
+  if (limit <= 0) return 0;
+  const bool next_step = call.op == Op::broadcast && call.site.kind == SiteKind::step;
+  return next_step && waits_for_root ? limit + kCoordinatorFirst_s : limit;
+}
+
+std::string ranks_text(std::span<const int> ranks) {
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t i = 0; i < ranks.size();) {
+    std::size_t last = i;
+    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
+    text += fmt::format("{}{}", i == 0 ? "" : ", ", ranks[i]);
+    if (last > i) text += fmt::format("-{}", ranks[last]);
+    i = last + 1;
+  }
+  return text;
+}
+
+void fail_missing(const Call& call, std::span<const int> ranks, double limit_s) {
+  const char* remedy =
+      "see in its own messages and on its host whether it is dead or stopped; if it is only slow, "
+      "allow more time";
+  fail(ExitCode::peer, {.what = fmt::format("{} did not come to {} within {:g} s",
+                                            ranks_text(ranks), call_text(call), limit_s),
+                        .remedy = remedy});
+}
+
+void fail_departed(const Call& call, std::span<const int> ranks) {
+  fail(ExitCode::peer, {.what = fmt::format("{} left the job; this rank still waits in {}",
+                                            ranks_text(ranks), call_text(call)),
+                        .remedy = "the cause is in the messages of the rank that left"});
+}
+
+void fail_out_of_step(const Call& call, int peer, const std::string& expected,
+                      const std::string& found) {
+  fail(ExitCode::bug, {.what = fmt::format("rank {} is out of step in {}", peer, call_text(call)),
+                       .expected = expected,
+                       .found = found});
+}
+
+}  // namespace shardlm

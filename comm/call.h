@@ -1,0 +1,42 @@
+// One call of a collective, and how it fails: the same words whatever the transport.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "comm/communicator.h"
+
+namespace shardlm {
+
+enum class Op : std::uint8_t { all_reduce, broadcast, gather, barrier };
+
+struct Call {
+  Op op = Op::barrier;
+  Site site;
+  std::uint64_t number = 0;  ///< counts this rank's collectives, from 1: equal on ranks in step
+};
+
+/// "all_reduce at attn_out[3] (call 12)"
+std::string call_text(const Call& call);
+
+/// Seconds that this rank waits in the call (0 or less: for ever). A rank that waits for the
+/// coordinator's next step waits a little longer than the coordinator waits for a missing rank, so
+/// that the one that knows the culprit speaks first.
+double wait_limit(const Call& call, bool waits_for_root, const Deadlines& deadlines);
+
+/// "rank 2", "ranks 0, 2-4", of ascending numbers.
+std::string ranks_text(std::span<const int> ranks);
+
+/// The ranks have not come within the limit: Error(ExitCode::peer).
+[[noreturn]] void fail_missing(const Call& call, std::span<const int> ranks, double limit_s);
+
+/// The ranks ended their part in the group: Error(ExitCode::peer).
+[[noreturn]] void fail_departed(const Call& call, std::span<const int> ranks);
+
+/// The peer is in another call than this rank ("all_reduce at embed of [3, 8]"), which is a fault
+/// of the program: Error(ExitCode::bug).
+[[noreturn]] void fail_out_of_step(const Call& call, int peer, const std::string& expected,
+                                   const std::string& found);
+
+}  // namespace shardlm

@@ -1,0 +1,69 @@
+// Start and end of the job, as the launcher sees it: who are we, where do we run.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "base/error.h"
+#include "comm/shm_communicator.h"
+
+namespace shardlm {
+
+struct MpiHandles;
+
+/// "Open MPI v4.1.4, package: …": the first line that the library says of itself. Needs no start.
+std::string mpi_library_version();
+
+/// Which cores this rank may run on, by the affinity masks of the node's ranks.
+struct CoreShare {
+  int cores = 1;             ///< cores that this rank is bound to
+  int sharers = 1;           ///< ranks, this one included, that are bound to exactly these
+  bool first_sharer = true;  ///< the lowest rank of those
+  int node_cores = 1;        ///< cores that the node's ranks may run on, all taken together
+};
+
+/// Everything between MPI's start and end. One for the process; made and destroyed by the main
+/// thread, which is also the only one to communicate.
+///
+/// Ending: when all ranks leave together (done, or AgreedFailure), let the object be destroyed:
+/// that is MPI_Finalize, which waits for all ranks. When this rank alone fails, say why and call
+/// abort(). An object that is destroyed by an exception passing through does not wait for the
+/// other ranks: it leaves MPI as it is, and the launcher of the job (mpirun) ends the others when
+/// the process ends.
+class MpiWorld {
+ public:
+  MpiWorld(int& argc, char**& argv);
+  ~MpiWorld();
+  MpiWorld(const MpiWorld&) = delete;
+  MpiWorld& operator=(const MpiWorld&) = delete;
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  int node_rank() const { return node_rank_; }  ///< among the ranks that share memory
+  int node_size() const { return node_size_; }
+  bool one_node() const { return node_size_ == size_; }
+  const CoreShare& core_share() const { return core_share_; }
+  bool oversubscribed() const { return node_size_ > core_share_.node_cores; }
+  const std::string& host_name() const { return host_name_; }
+
+  /// Ends the job: the process ends with this code, all other ranks are killed.
+  [[noreturn]] void abort(ExitCode code) const;
+
+  /// Memory shared by the ranks of this node, `bytes_each` from each, zeroed by its owner and so
+  /// placed near it. Collective over the node; base[i] belongs to node rank i. The ranks free it
+  /// together when the last copy of `owner` goes, unless an exception is passing through: then
+  /// the process's end frees it.
+  ShmSegments share_memory(std::size_t bytes_each) const;
+
+  const MpiHandles& handles() const { return *handles_; }
+
+ private:
+  int exceptions_at_start_;
+  int rank_ = 0, size_ = 1, node_rank_ = 0, node_size_ = 1;
+  CoreShare core_share_;
+  std::string host_name_;
+  std::unique_ptr<MpiHandles> handles_;
+};
+
+}  // namespace shardlm

@@ -1,0 +1,18 @@
+// The commands that know the engine, one file each. Those that take a world run on every rank.
+#pragma once
+
+#include <iosfwd>
+
+#include "comm/mpi_world.h"
+#include "launcher/options.h"
+
+namespace shardlm {
+
+int run_generate(const GenerateOptions& options, MpiWorld& world);
+int run_score(const ScoreOptions& options, MpiWorld& world);
+int run_dump(const DumpOptions& options, MpiWorld& world);
+
+void run_dump_diff(const DumpOptions& options, std::ostream& out);
+void run_plan(const PlanOptions& options, std::ostream& out);
+
+}  // namespace shardlm

@@ -1,0 +1,271 @@
+#include "launcher/config_file.h"
+
+#include <fmt/format.h>
+#include <yaml-cpp/yaml.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "base/error.h"
+#include "io/printable.h"
+#include "launcher/nearest_name.h"
+
+namespace shardlm {
+namespace {
+
+constexpr std::size_t kLargestFile = 1 << 20;  // bytes; a model given as --config is no YAML
+
+std::string line_of(const YAML::Mark& mark) {
+  return mark.is_null() ? "" : fmt::format(":{}", mark.line + 1);
+}
+
+std::string read_bytes(const std::string& path) {
+  const auto refuse = [&](const std::string& found) {
+    fail(ExitCode::usage,
+         {.expected = "a YAML file of at most 1 MiB", .found = found, .where = "--config " + path});
+  };
+  if (std::filesystem::is_directory(path)) refuse("a folder");
+  std::ifstream file(path, std::ios::binary);
+  if (!file) refuse("nothing that can be opened");
+  std::string bytes(kLargestFile + 1, '\0');
+  file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  if (file.bad()) refuse("a file that cannot be read");
+  bytes.resize(static_cast<std::size_t>(file.gcount()));
+  if (bytes.size() > kLargestFile) refuse("more bytes");
+  return bytes;
+}
+
+YAML::Node parse_document(const std::string& path) {
+  const std::string bytes = read_bytes(path);
+  try {
+    const std::vector<YAML::Node> documents = YAML::LoadAll(bytes);
+    if (documents.size() > 1) {
+      fail(ExitCode::usage, {.expected = "one YAML document",
+                             .found = std::to_string(documents.size()),
+                             .where = path + line_of(documents[1].Mark())});
+    }
+    return documents.empty() ? YAML::Node() : documents[0];
+  } catch (const YAML::Exception& error) {
+    fail(ExitCode::usage,
+         {.what = "not valid YAML: " + error.msg, .where = path + line_of(error.mark)});
+  }
+}
+
+std::string type_text(const YAML::Node& node) {
+  switch (node.Type()) {
+    case YAML::NodeType::Sequence:
+      return "a list";
+    case YAML::NodeType::Map:
+      return "a map";
+    case YAML::NodeType::Scalar:
+      return in_quotes(node.Scalar()) + (node.Tag() == "!" ? " in quotation marks" : "");
+    default:
+      return "nothing (put the word null in quotation marks if it is meant)";
+  }
+}
+
+std::string expected_value(const OptionSpec& option) {
+  switch (option.kind) {
+    case ValueKind::switch_:
+      return "true or false";
+    case ValueKind::number:
+      return "a number";
+    case ValueKind::ids:
+      return "a list of token ids";
+    case ValueKind::path:
+      return option.values == 2 ? "a list of two paths" : "a path";
+    case ValueKind::text:
+      return option.repeats ? "a text or a list of texts" : "a text";
+    default:
+      return "one of " + option.value;
+  }
+}
+
+// The values of one key, as words that the option's store() understands.
+class Values {
+ public:
+  Values(const OptionSpec& option, const YAML::Node& node, std::string path, std::string where)
+      : option_(option), node_(node), path_(std::move(path)), where_(std::move(where)) {}
+
+  std::vector<std::vector<std::string>> read() const {
+    std::vector<std::vector<std::string>> all;
+    if (!node_.IsSequence()) return {{word(node_)}};
+    if (option_.kind == ValueKind::ids) return id_lists();
+    if (option_.values == 2) {
+      if (node_.size() != 2) refuse(node_);
+      return {{word(node_[0]), word(node_[1])}};
+    }
+    if (!option_.repeats) refuse(node_);
+    for (const YAML::Node& item : node_) all.push_back({word(item)});
+    return all;
+  }
+
+ private:
+  // A list of ids is one sequence, a list of lists one sequence each.
+  std::vector<std::vector<std::string>> id_lists() const {
+    const bool nested = option_.repeats && node_.size() > 0 && node_[0].IsSequence();
+    if (!nested) return {{joined(node_)}};
+    std::vector<std::vector<std::string>> all;
+    for (const YAML::Node& list : node_) {
+      if (!list.IsSequence()) refuse(list);
+      all.push_back({joined(list)});
+    }
+    return all;
+  }
+
+  std::string joined(const YAML::Node& list) const {
+    std::string ids;
+    for (const YAML::Node& id : list) {
+      if (!id.IsScalar() || id.Tag() == "!") refuse(id);
+      ids += (ids.empty() ? "" : ",") + id.Scalar();
+    }
+    return ids;
+  }
+
+  std::string word(const YAML::Node& node) const {
+    if (!node.IsScalar()) refuse(node);
+    const bool plain = option_.kind == ValueKind::number || option_.kind == ValueKind::switch_;
+    if (plain && node.Tag() == "!") refuse(node);
+    const std::string& text = node.Scalar();
+    if (option_.kind != ValueKind::path || text.empty() || text == "-") return text;
+    const std::filesystem::path folder = std::filesystem::path(path_).parent_path();
+    return (folder / text).lexically_normal().string();
+  }
+
+  [[noreturn]] void refuse(const YAML::Node& node) const {
+    fail(ExitCode::usage,
+         {.expected = expected_value(option_), .found = type_text(node), .where = where_});
+  }
+
+  const OptionSpec& option_;
+  const YAML::Node& node_;
+  std::string path_, where_;
+};
+
+class Reader {
+ public:
+  Reader(const std::string& path, std::span<const CommandTable> tables, const CommandTable& table)
+      : path_(path), tables_(tables), table_(table), scratch_tables_(command_tables(scratch_)) {}
+
+  ConfigFile read() {
+    const YAML::Node root = parse_document(path_);
+    if (root.IsNull()) return {};
+    each_key(root, "the file",
+             [this](const std::string& key, const YAML::Mark& mark, const YAML::Node& value) {
+               top_key(key, mark, value);
+             });
+    return std::move(file_);
+  }
+
+ private:
+  template <typename Visit>
+  void each_key(const YAML::Node& map, const std::string& what, Visit visit) {
+    if (!map.IsMap()) {
+      fail(ExitCode::usage, {.what = what,
+                             .expected = "a map of option names and values",
+                             .found = type_text(map),
+                             .where = path_ + line_of(map.Mark())});
+    }
+    std::map<std::string, int> lines;
+    for (const auto& entry : map) {
+      const YAML::Mark mark = entry.first.Mark();
+      if (!entry.first.IsScalar()) {
+        fail(ExitCode::usage, {.expected = "an option name",
+                               .found = type_text(entry.first),
+                               .where = path_ + line_of(mark)});
+      }
+      const std::string& key = entry.first.Scalar();
+      const auto [first, fresh] = lines.emplace(key, mark.line + 1);
+      if (!fresh) {
+        fail(ExitCode::usage, {.what = fmt::format("given twice, first in line {}", first->second),
+                               .where = place(key, mark)});
+      }
+      visit(key, mark, entry.second);
+    }
+  }
+
+  void top_key(const std::string& key, const YAML::Mark& mark, const YAML::Node& value) {
+    if (find_command(tables_, key)) return section(key, mark, value);
+    if (find_option(table_, key)) {
+      add(table_, key, mark, value, file_.top);
+      return;
+    }
+    std::vector<std::string> known;
+    for (const CommandTable& other : tables_) {
+      if (find_option(other, key)) {
+        check_only(other.name, key, mark, value);
+        file_.unused.push_back(key);
+        return;
+      }
+      const std::vector<std::string> names = option_names(other);
+      known.insert(known.end(), names.begin(), names.end());
+    }
+    for (const CommandTable& other : tables_) known.push_back(other.name);
+    refuse_key(key, mark, known, "");
+  }
+
+  void section(const std::string& name, const YAML::Mark& mark, const YAML::Node& map) {
+    if (map.IsNull()) return;
+    const CommandTable& table = *find_command(tables_, name);
+    each_key(map, place(name, mark),
+             [&](const std::string& key, const YAML::Mark& at, const YAML::Node& value) {
+               if (!find_option(table, key))
+                 refuse_key(key, at, option_names(table), " of " + name);
+               if (table.name == table_.name) {
+                 add(table_, key, at, value, file_.section);
+               } else {
+                 check_only(name, key, at, value);
+               }
+             });
+  }
+
+  void add(const CommandTable& table, const std::string& key, const YAML::Mark& mark,
+           const YAML::Node& value, std::vector<Assignment>& to) {
+    const OptionSpec& option = *find_option(table, key);
+    const std::string where = place(key, mark);
+    if (key == "config") {
+      fail(ExitCode::usage, {.what = "a file cannot name a further file", .where = where});
+    }
+    for (std::vector<std::string>& words : Values(option, value, path_, where).read()) {
+      to.push_back({&option, std::move(words), where});
+    }
+  }
+
+  // A value that this run has no use for must be right all the same.
+  void check_only(const std::string& command, const std::string& key, const YAML::Mark& mark,
+                  const YAML::Node& value) {
+    std::vector<Assignment> assignments;
+    add(*find_command(scratch_tables_, command), key, mark, value, assignments);
+    for (const Assignment& each : assignments) each.option->store(each.words, each.where);
+  }
+
+  [[noreturn]] void refuse_key(const std::string& key, const YAML::Mark& mark,
+                               const std::vector<std::string>& known, const std::string& owner) {
+    const bool negated = key == "no-stream";
+    fail(ExitCode::usage, {.what = "unknown key " + printable(key) + (owner.empty() ? "" : owner),
+                           .where = path_ + line_of(mark),
+                           .remedy = negated ? "write stream: false" : suggestion(key, known, "")});
+  }
+
+  std::string place(const std::string& key, const YAML::Mark& mark) const {
+    return path_ + line_of(mark) + ": " + printable(key);
+  }
+
+  std::string path_;
+  std::span<const CommandTable> tables_;
+  const CommandTable& table_;
+  CommandSet scratch_;  // takes the values of other sub-commands
+  std::vector<CommandTable> scratch_tables_;
+  ConfigFile file_;
+};
+
+}  // namespace
+
+ConfigFile read_config_file(const std::string& path, std::span<const CommandTable> tables,
+                            const CommandTable& table) {
+  return Reader(path, tables, table).read();
+}
+
+}  // namespace shardlm

@@ -1,0 +1,93 @@
+#include "launcher/options_check.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace shardlm {
+namespace {
+
+void need(bool given, const std::string& command, const std::string& expected) {
+  if (given) return;
+  fail(ExitCode::usage, {.expected = expected,
+                         .found = "none",
+                         .where = "shardlm " + command,
+                         .remedy = "shardlm " + command + " --help lists the options"});
+}
+
+void need_model(const std::string& model, const std::string& command) {
+  need(!model.empty(), command, "--model DIR");
+}
+
+void refuse_both(bool one, bool other, const std::string& command, const std::string& names) {
+  if (!one || !other) return;
+  fail(ExitCode::usage, {.what = names + " contradict each other",
+                         .where = "shardlm " + command,
+                         .remedy = "give one"});
+}
+
+bool is_standard_input(const PromptSource& source) {
+  return source.kind == PromptSource::Kind::standard_input;
+}
+
+}  // namespace
+
+void check_complete(const GenerateOptions& options) {
+  need_model(options.engine.model, "generate");
+  need(!options.prompts.empty(), "generate",
+       "a prompt: --prompt TEXT, --prompt-ids 1,2,3, --prompt-file FILE, or - for standard input");
+  if (std::count_if(options.prompts.begin(), options.prompts.end(), is_standard_input) > 1) {
+    fail(ExitCode::usage, {.what = "standard input is read twice",
+                           .where = "shardlm generate",
+                           .remedy = "give one -"});
+  }
+  refuse_both(options.shared.json, options.stream.value_or(false), "generate",
+              "--json and --stream");
+}
+
+void check_complete(const ScoreOptions& options) {
+  need_model(options.engine.model, "score");
+  const bool empty_text = options.text.kind == PromptSource::Kind::text;
+  need(!empty_text, "score",
+       "a text: --text-file FILE, --prompt-ids 1,2,3, or - for standard input");
+}
+
+void check_complete(const TokenizeOptions& options) {
+  need_model(options.model, "tokenize");
+  refuse_both(options.shared.json, options.json_lines, "tokenize", "--json and --json-lines");
+  refuse_both(options.text.has_value(), options.json_lines, "tokenize", "--text and --json-lines");
+}
+
+void check_complete(const DetokenizeOptions& options) {
+  need_model(options.model, "detokenize");
+  refuse_both(options.shared.json, options.json_lines, "detokenize", "--json and --json-lines");
+  refuse_both(options.ids.has_value(), options.json_lines, "detokenize", "ids and --json-lines");
+}
+
+void check_complete(const PlanOptions& options) {
+  need_model(options.model, "plan");
+  need(options.ranks > 0, "plan", "--ranks N");
+}
+
+void check_complete(const DumpOptions& options) {
+  if (options.diff) {
+    const bool runs = !options.prompt_ids.empty() || !options.out.empty() || options.stats;
+    refuse_both(true, runs, "dump", "--diff and --prompt-ids, --out or --stats");
+    if (options.tolerance < 0) {
+      fail(ExitCode::usage, {.expected = "a number of at least 0",
+                             .found = std::to_string(options.tolerance),
+                             .where = "--tolerance"});
+    }
+    return;
+  }
+  need_model(options.engine.model, "dump");
+  need(!options.prompt_ids.empty(), "dump", "--prompt-ids 1,2,3");
+  need(!options.out.empty() || options.stats, "dump", "--out FILE or --stats, or both");
+  if (options.tolerance != DumpOptions{}.tolerance) {
+    fail(ExitCode::usage, {.what = "has no effect without --diff", .where = "--tolerance"});
+  }
+}
+
+void check_complete(const VersionOptions&) {}
+
+}  // namespace shardlm

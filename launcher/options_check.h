@@ -1,0 +1,17 @@
+// What a sub-command cannot run without, and options that contradict each other.
+#pragma once
+
+#include "launcher/options.h"
+
+namespace shardlm {
+
+// Each throws Error(usage) that names the option.
+void check_complete(const GenerateOptions& options);
+void check_complete(const ScoreOptions& options);
+void check_complete(const TokenizeOptions& options);
+void check_complete(const DetokenizeOptions& options);
+void check_complete(const PlanOptions& options);
+void check_complete(const DumpOptions& options);
+void check_complete(const VersionOptions& options);
+
+}  // namespace shardlm

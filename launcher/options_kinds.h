@@ -1,0 +1,58 @@
+// One constructor for each kind of option. Each stores into its target, which must outlive it, and
+// shows the target's value as the default.
+#pragma once
+
+#include <fmt/format.h>
+
+#include "launcher/options_table.h"
+#include "launcher/options_values.h"
+
+namespace shardlm {
+
+using Words = std::span<const std::string>;
+
+OptionSpec switch_option(std::string name, std::string help, bool& target);
+OptionSpec value_option(std::string name, std::string value, std::string help, ValueKind kind);
+OptionSpec path_option(std::string name, std::string value, std::string help, std::string& target);
+OptionSpec real_option(std::string name, std::string help, double& target);
+OptionSpec seconds_option(std::string name, std::string help, double& target);
+OptionSpec ids_option(std::string name, std::string help,
+                      std::function<void(std::vector<std::int32_t>)> keep);
+/// A text, file or ids (`kind`) that becomes one PromptSource.
+OptionSpec source_option(std::string name, std::string help, PromptSource::Kind kind,
+                         std::function<void(PromptSource)> keep);
+
+template <typename Integer>
+OptionSpec integer_option(std::string name, std::string help, Integer& target, IntegerRange range) {
+  OptionSpec option = value_option(std::move(name), "N", std::move(help), ValueKind::number);
+  option.default_text = fmt::format("{}", target);
+  option.store = [&target, range](Words words, const std::string& where) {
+    target = static_cast<Integer>(parse_integer(words[0], where, range));
+  };
+  return option;
+}
+
+/// The place of the word among the choices, else Error(usage) with the nearest one.
+std::size_t parse_choice(const std::string& word, const std::vector<std::string>& choices,
+                         const std::string& where);
+
+/// A word for each value of an enumeration, in its order.
+template <typename Choice>
+OptionSpec choice_option(std::string name, std::string help, Choice& target,
+                         std::vector<std::string> choices) {
+  OptionSpec option = value_option(std::move(name), fmt::format("{}", fmt::join(choices, "|")),
+                                   std::move(help), ValueKind::choice);
+  option.default_text = choices.at(static_cast<std::size_t>(target));
+  option.store = [&target, choices = std::move(choices)](Words words, const std::string& where) {
+    target = static_cast<Choice>(parse_choice(words[0], choices, where));
+  };
+  return option;
+}
+
+// Changes of one property.
+OptionSpec grouped(std::string group, OptionSpec option);
+OptionSpec repeating(OptionSpec option);
+OptionSpec bare(BareWords words, OptionSpec option);
+OptionSpec with_default(std::string text, OptionSpec option);
+
+}  // namespace shardlm

@@ -1,0 +1,273 @@
+#include "launcher/options_table.h"
+
+#include <initializer_list>
+#include <limits>
+
+#include "base/error.h"
+#include "launcher/options_kinds.h"
+#include "launcher/options_values.h"
+
+namespace shardlm {
+namespace {
+
+using Table = std::vector<OptionSpec>;
+
+constexpr IntegerRange kFromZero{0, std::numeric_limits<std::int64_t>::max()};
+constexpr IntegerRange kFromOne{1, std::numeric_limits<std::int64_t>::max()};
+
+Table section(const std::string& heading, Table options) {
+  for (OptionSpec& option : options) option.section = heading;
+  return options;
+}
+
+CommandTable command(std::string name, std::string summary, std::initializer_list<Table> sections) {
+  CommandTable table{std::move(name), std::move(summary), {}};
+  for (const Table& options : sections) {
+    table.options.insert(table.options.end(), options.begin(), options.end());
+  }
+  for (OptionSpec& option : table.options) {
+    if (option.group.empty()) option.group = option.name;
+  }
+  return table;
+}
+
+OptionSpec verbosity_option(std::string name, std::string help, Verbosity level,
+                            Verbosity& target) {
+  OptionSpec option{.name = std::move(name), .value = {}, .help = std::move(help)};
+  option.kind = ValueKind::switch_;
+  option.values = 0;
+  option.group = "verbosity";
+  option.store = [level, &target](Words words, const std::string& where) {
+    target = parse_switch(words[0], where) ? level : Verbosity::normal;
+  };
+  return option;
+}
+
+Table shared_table(SharedOptions& o) {
+  return section(
+      "Reports",
+      {path_option("config", "FILE", "YAML file of options; flags override it", o.config),
+       switch_option("json", "one JSON object on standard output, nothing else there", o.json),
+       verbosity_option("verbose", "more messages on standard error", Verbosity::verbose,
+                        o.verbosity),
+       verbosity_option("quiet", "errors only on standard error", Verbosity::quiet, o.verbosity)});
+}
+
+OptionSpec model_option(std::string& model) {
+  return path_option("model", "DIR", "folder with config.json, weights and tokenizer files", model);
+}
+
+Table engine_table(EngineOptions& o) {
+  constexpr IntegerRange kThreads{0, 4096};
+  return section(
+      "Model and ranks",
+      {model_option(o.model),
+       integer_option("threads", "compute threads of a rank; 0: as many as its cores", o.threads,
+                      kThreads),
+       choice_option("comm", "how ranks exchange data", o.comm, {"auto", "shm", "mpi"}),
+       seconds_option("timeout", "how long a rank waits for another one in a step", o.timeout_s),
+       seconds_option("load-timeout", "the same while the model is loaded", o.load_timeout_s),
+       integer_option("prefill-chunk", "most prompt tokens in one step", o.prefill_chunk, kFromOne),
+       choice_option("backend", "where a rank computes", o.backend, {"auto", "cpu"})});
+}
+
+OptionSpec no_special_option(bool& target) {
+  return switch_option("no-special", "read <|endoftext|> and its like as plain text", target);
+}
+
+OptionSpec json_lines_option(std::string help, bool& target) {
+  return switch_option("json-lines", std::move(help), target);
+}
+
+Table prompt_table(GenerateOptions& o) {
+  using Kind = PromptSource::Kind;
+  const auto keep = [&o](PromptSource source) { o.prompts.push_back(std::move(source)); };
+  const auto prompt = [&](std::string name, std::string help, Kind kind) {
+    return grouped("prompt",
+                   repeating(source_option(std::move(name), std::move(help), kind, keep)));
+  };
+  return section(
+      "Prompts (each is one sequence; \"-\" alone reads one from standard input)",
+      {prompt("prompt", "a text", Kind::text), prompt("prompt-ids", "token ids", Kind::ids),
+       bare(BareWords::dash,
+            prompt("prompt-file", "a file's bytes; - is standard input", Kind::file)),
+       no_special_option(o.no_special)});
+}
+
+OptionSpec seed_option(std::optional<std::uint64_t>& target) {
+  OptionSpec option = value_option("seed", "N", "of the random draws", ValueKind::number);
+  option.default_text = "drawn and printed";
+  option.store = [&target](Words words, const std::string& where) {
+    target = parse_unsigned(words[0], where);
+  };
+  return option;
+}
+
+Table sampling_table(GenerateOptions& o) {
+  return section(
+      "Sampling",
+      {real_option("temperature", "divides the logits; 0: the likeliest token", o.temperature),
+       integer_option("top-k", "keep the k likeliest tokens; 0: all", o.top_k, {}),
+       real_option("top-p", "keep the likeliest tokens that sum to p; 1: all", o.top_p),
+       real_option("min-p", "drop tokens below p times the likeliest; 0: none", o.min_p),
+       real_option("repetition-penalty", "of tokens in prompt or text; 1: none",
+                   o.repetition_penalty),
+       real_option("presence-penalty", "of tokens in the continuation; 0: none",
+                   o.presence_penalty),
+       real_option("frequency-penalty", "the same for each time; 0: none", o.frequency_penalty),
+       seed_option(o.seed)});
+}
+
+OptionSpec stop_option(std::vector<std::string>& target) {
+  OptionSpec option =
+      value_option("stop", "TEXT", "end a sequence before this text", ValueKind::text);
+  option.repeats = true;
+  option.store = [&target](Words words, const std::string& where) {
+    if (words[0].empty()) {
+      fail(ExitCode::usage,
+           {.expected = "a text to stop at", .found = "an empty text", .where = where});
+    }
+    target.push_back(words[0]);
+  };
+  return option;
+}
+
+OptionSpec logprobs_option(std::optional<std::int64_t>& target) {
+  OptionSpec option =
+      value_option("logprobs", "N", "report log-probabilities, and the N best", ValueKind::number);
+  option.store = [&target](Words words, const std::string& where) {
+    target = parse_integer(words[0], where, kFromZero);
+  };
+  return option;
+}
+
+OptionSpec stream_option(std::optional<bool>& target) {
+  OptionSpec option{.name = "stream", .value = {}, .help = "write text as it comes, or at the end"};
+  option.kind = ValueKind::switch_;
+  option.values = 0;
+  option.negatable = true;
+  option.default_text = "on a terminal";
+  option.store = [&target](Words words, const std::string& where) {
+    target = parse_switch(words[0], where);
+  };
+  return option;
+}
+
+Table continuation_table(GenerateOptions& o) {
+  return section(
+      "Continuation",
+      {integer_option("max-tokens", "most tokens of a continuation", o.max_tokens, kFromZero),
+       stop_option(o.stops),
+       switch_option("ignore-eos", "go on after the end-of-text token", o.ignore_eos),
+       logprobs_option(o.logprobs), stream_option(o.stream),
+       integer_option("max-batch", "most sequences in progress at once", o.max_batch, kFromOne)});
+}
+
+CommandTable generate_command(GenerateOptions& o) {
+  return command("generate", "continue texts",
+                 {engine_table(o.engine), prompt_table(o), continuation_table(o), sampling_table(o),
+                  shared_table(o.shared)});
+}
+
+CommandTable score_command(ScoreOptions& o) {
+  using Kind = PromptSource::Kind;
+  const auto keep = [&o](PromptSource source) { o.text = std::move(source); };
+  return command(
+      "score", "perplexity and bits per byte of a text",
+      {engine_table(o.engine),
+       section(
+           "Text",
+           {bare(BareWords::dash,
+                 grouped("text", source_option("text-file", "a file's bytes; - is standard input",
+                                               Kind::file, keep))),
+            grouped("text", source_option("prompt-ids", "token ids", Kind::ids, keep)),
+            switch_option("bos", "put the end-of-text id before the text", o.bos),
+            no_special_option(o.no_special),
+            integer_option("window", "tokens of a window; 0: the model's context", o.window,
+                           kFromZero),
+            integer_option("stride", "from window to window; 0: the window", o.stride, kFromZero)}),
+       shared_table(o.shared)});
+}
+
+OptionSpec text_option(std::optional<std::string>& target) {
+  OptionSpec option = value_option("text", "TEXT", "the text", ValueKind::text);
+  option.default_text = "standard input";
+  option.store = [&target](Words words, const std::string&) { target = words[0]; };
+  return option;
+}
+
+CommandTable tokenize_command(TokenizeOptions& o) {
+  return command(
+      "tokenize", "text to token ids",
+      {section("Text",
+               {model_option(o.model), text_option(o.text), no_special_option(o.no_special),
+                json_lines_option("a JSON string a line in, its ids a line out", o.json_lines)}),
+       shared_table(o.shared)});
+}
+
+CommandTable detokenize_command(DetokenizeOptions& o) {
+  const auto keep = [&o](const std::vector<std::int32_t>& ids) {
+    if (!o.ids) o.ids.emplace();
+    o.ids->insert(o.ids->end(), ids.begin(), ids.end());
+  };
+  return command(
+      "detokenize", "token ids to text",
+      {section(
+           "Ids",
+           {model_option(o.model),
+            with_default("standard input",
+                         bare(BareWords::any,
+                              repeating(ids_option(
+                                  "ids", "the ids; words without a flag are ids too", keep)))),
+            json_lines_option("a JSON array of ids a line in, its text a line out", o.json_lines)}),
+       shared_table(o.shared)});
+}
+
+CommandTable plan_command(PlanOptions& o) {
+  constexpr IntegerRange kRanks{1, 1'000'000};
+  return command(
+      "plan", "what each rank would hold and send",
+      {section("Plan",
+               {model_option(o.model),
+                with_default("", integer_option("ranks", "number of ranks", o.ranks, kRanks)),
+                integer_option("prompt-tokens", "length of the prompt in the plan", o.prompt_tokens,
+                               kFromOne)}),
+       shared_table(o.shared)});
+}
+
+OptionSpec diff_option(std::optional<std::pair<std::string, std::string>>& target) {
+  OptionSpec option =
+      value_option("diff", "A B", "compare two dumped files instead", ValueKind::path);
+  option.values = 2;
+  option.store = [&target](Words words, const std::string&) { target = {words[0], words[1]}; };
+  return option;
+}
+
+CommandTable dump_command(DumpOptions& o) {
+  const auto keep = [&o](std::vector<std::int32_t> ids) { o.prompt_ids = std::move(ids); };
+  return command(
+      "dump", "activations of one forward pass",
+      {engine_table(o.engine),
+       section("Dump", {ids_option("prompt-ids", "token ids of the one sequence", keep),
+                        path_option("out", "FILE", "safetensors file to write", o.out),
+                        switch_option("stats", "print statistics of each tensor", o.stats),
+                        diff_option(o.diff),
+                        real_option("tolerance", "of --diff, times the tensor's largest magnitude",
+                                    o.tolerance)}),
+       shared_table(o.shared)});
+}
+
+CommandTable version_command(VersionOptions& o) {
+  return command("version", "version, build and libraries", {shared_table(o.shared)});
+}
+
+}  // namespace
+
+std::vector<CommandTable> command_tables(CommandSet& set) {
+  return {generate_command(set.generate), score_command(set.score),
+          tokenize_command(set.tokenize), detokenize_command(set.detokenize),
+          plan_command(set.plan),         dump_command(set.dump),
+          version_command(set.version)};
+}
+
+}  // namespace shardlm

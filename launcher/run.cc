@@ -1,0 +1,141 @@
+#include "launcher/run.h"
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstdlib>
+#include <iostream>
+#include <optional>
+#include <string_view>
+
+#include "backend/cpu/cpu_backend.h"
+#include "base/log.h"
+#include "comm/agreement.h"
+#include "comm/make_communicator.h"
+#include "comm/mpi_world.h"
+#include "launcher/commands.h"
+#include "launcher/errors.h"
+#include "launcher/options.h"
+#include "launcher/tokenize_command.h"
+#include "launcher/version_command.h"
+
+namespace shardlm {
+namespace {
+
+// Commands in which all ranks take part; the others are rank 0's alone.
+bool is_collective(const Options& options) {
+  if (const auto* dump = std::get_if<DumpOptions>(&options.command)) return !dump->diff;
+  return std::holds_alternative<GenerateOptions>(options.command) ||
+         std::holds_alternative<ScoreOptions>(options.command);
+}
+
+// MPI starts before the options are read, so that P ranks give one message about a bad option. It
+// does not start where it cannot matter: a command of one process, outside any MPI launcher.
+bool wants_mpi(int argc, char** argv) {
+  constexpr std::array collective = {"generate", "score", "dump"};
+  const std::string_view command = argc > 1 ? argv[1] : "";
+  if (std::find(collective.begin(), collective.end(), command) != collective.end()) return true;
+  constexpr std::array launchers = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE",
+                                    "MPI_LOCALRANKID"};
+  return std::any_of(launchers.begin(), launchers.end(),
+                     [](const char* name) { return std::getenv(name) != nullptr; });
+}
+
+log::Level log_level(Verbosity verbosity) {
+  switch (verbosity) {
+    case Verbosity::quiet:
+      return log::Level::quiet;
+    case Verbosity::normal:
+      return log::Level::normal;
+    case Verbosity::verbose:
+      return log::Level::verbose;
+  }
+  return log::Level::normal;
+}
+
+void finish_output() {
+  std::cout.flush();
+  if (!std::cout) throw Error(ExitCode::resources, "standard output: writing failed");
+}
+
+void run_alone(const Options& options) {
+  if (const auto* help = std::get_if<HelpText>(&options.command)) std::cout << help->text;
+  if (const auto* o = std::get_if<TokenizeOptions>(&options.command))
+    run_tokenize(*o, std::cin, std::cout);
+  if (const auto* o = std::get_if<DetokenizeOptions>(&options.command))
+    run_detokenize(*o, std::cin, std::cout);
+  if (const auto* o = std::get_if<PlanOptions>(&options.command)) run_plan(*o, std::cout);
+  if (const auto* o = std::get_if<DumpOptions>(&options.command)) run_dump_diff(*o, std::cout);
+  if (const auto* o = std::get_if<VersionOptions>(&options.command)) run_version(*o, std::cout);
+  finish_output();
+}
+
+int run_collective(const Options& options, MpiWorld& world) {
+  int code = 0;
+  if (const auto* o = std::get_if<GenerateOptions>(&options.command))
+    code = run_generate(*o, world);
+  if (const auto* o = std::get_if<ScoreOptions>(&options.command)) code = run_score(*o, world);
+  if (const auto* o = std::get_if<DumpOptions>(&options.command)) code = run_dump(*o, world);
+  return code;
+}
+
+// Ranks agree on what each made of its command line and configuration file, then run the command.
+int run_in_world(int argc, char** argv, MpiWorld& world) {
+  const auto backend = make_cpu_backend(1);
+  const auto comm = make_communicator(world, *backend, "mpi", {});
+  Options options;
+  agree(*comm, caught([&] {
+    options = parse_options(argc, argv);
+    log::init(world.rank(), world.size(), log_level(shared_options(options).verbosity));
+    if (world.rank() == 0) {
+      for (const std::string& note : options.notes) log::info(note);
+    }
+  }));
+  if (is_collective(options)) return run_collective(options, world);
+  agree(*comm, caught([&] {
+    if (world.rank() == 0) run_alone(options);
+  }));
+  return 0;
+}
+
+int run_without_world(int argc, char** argv) {
+  const Options options = parse_options(argc, argv);
+  log::init(0, 1, log_level(shared_options(options).verbosity));
+  for (const std::string& note : options.notes) log::info(note);
+  run_alone(options);
+  return 0;
+}
+
+int report(const std::optional<Error>& error) {
+  log::error(error->what());
+  return static_cast<int>(error->code());
+}
+
+}  // namespace
+
+int run_program(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is an error of the write, reported like others
+  if (!wants_mpi(argc, argv)) {
+    int code = 0;
+    const auto error = caught([&] { code = run_without_world(argc, argv); });
+    return error ? report(error) : code;
+  }
+  std::optional<MpiWorld> world;
+  int code = 0;
+  const auto error = caught([&] {
+    world.emplace(argc, argv);
+    log::init(world->rank(), world->size(), log::Level::normal);
+    try {
+      code = run_in_world(argc, argv, *world);
+    } catch (const AgreedFailure& failure) {  // every rank has it: all leave in order
+      if (!failure.quiet()) log::error(failure.what());
+      code = static_cast<int>(failure.code());
+    }
+  });
+  if (!error) return code;
+  code = report(error);
+  if (world && world->size() > 1) world->abort(error->code());
+  return code;
+}
+
+}  // namespace shardlm

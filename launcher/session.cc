@@ -1,0 +1,171 @@
+#include "launcher/session.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "backend/cpu/cpu_backend.h"
+#include "base/log.h"
+#include "comm/agreement.h"
+#include "comm/make_communicator.h"
+#include "engine/generate.h"
+#include "engine/wire.h"
+#include "io/model_digest.h"
+#include "launcher/cores.h"
+#include "launcher/errors.h"
+#include "launcher/fault.h"
+#include "launcher/progress.h"
+#include "model/weights.h"
+
+namespace shardlm {
+namespace {
+
+std::string comm_name(CommChoice choice) {
+  switch (choice) {
+    case CommChoice::automatic:
+      return "auto";
+    case CommChoice::shared_memory:
+      return "shm";
+    case CommChoice::mpi:
+      return "mpi";
+  }
+  return "auto";
+}
+
+}  // namespace
+
+Session::Session(MpiWorld& world, const EngineOptions& options, bool dump_activations)
+    : world_(world),
+      options_(options),
+      model_dir_(options.model),
+      fault_(Fault::from_environment(world.rank())) {
+  const CoreShare& cores = world.core_share();
+  threads_ = options.threads > 0 ? options.threads : auto_threads(cores);
+  backend_ = make_cpu_backend(threads_);
+  comm_ = make_communicator(world, *backend_, comm_name(options.comm),
+                            {.collective_s = options.timeout_s, .load_s = options.load_timeout_s});
+  if (dump_activations) dump_ = std::make_unique<ActivationDump>(*backend_, *comm_);
+  context_ = std::make_unique<Context>(Context{*backend_, *comm_, dump_ ? *dump_ : silent_});
+  log::verbose(fmt::format("{} on {}; {}; {}", comm_->describe(), world.host_name(),
+                           backend_->describe(), core_text(cores)));
+  if (const std::string warning = core_warning(cores, threads_); !warning.empty()) {
+    log::warning(warning);
+  }
+}
+
+Session::~Session() = default;
+
+void Session::load(const Prepare& prepare) {
+  const double start_s = steady_seconds();
+  agree(*comm_, caught([&] { open_files(); }));
+  agree_on_files();
+  std::int64_t n_blocks = 0;
+  std::vector<std::uint8_t> allowed;
+  agree(*comm_, caught([&] {
+    if (rank() != 0) return;
+    n_blocks = prepare(*this).n_blocks;
+    allowed = allowed_ids();
+  }));
+  std::vector<std::byte> message;
+  if (rank() == 0) {
+    ByteWriter to(message);
+    to.put(n_blocks);
+    to.put_all(allowed);
+  }
+  comm_->broadcast({SiteKind::load}, message, 0);
+  ByteReader from(message);
+  n_blocks = from.get<std::int64_t>();
+  from.get_all(allowed);
+  agree(*comm_, caught([&] {
+    fault_.at_load();
+    load_weights(n_blocks, std::move(allowed));
+  }));
+  load_s_ = steady_seconds() - start_s;
+}
+
+void Session::open_files() {
+  config_ = read_model_config(model_dir_);
+  checkpoint_ = Checkpoint::open(model_dir_);
+  if (rank() == 0) {
+    tokenizer_ = Tokenizer::load(model_dir_);
+    for (const std::string& w : config_.warnings) log::warning(w);
+    for (const std::string& w : checkpoint_->warnings()) log::warning(w);
+  }
+}
+
+// Rank 0 compares every rank's digest of the model with its own.
+void Session::agree_on_files() {
+  ModelDigest mine;
+  agree(*comm_, caught([&] { mine = digest_model(model_dir_, *checkpoint_); }));
+  std::vector<std::vector<std::byte>> all;
+  comm_->gather({SiteKind::load}, std::as_bytes(std::span(&mine, 1)), all, 0);
+  agree(*comm_, caught([&] {
+    for (std::size_t r = 1; rank() == 0 && r < all.size(); ++r) {
+      const auto theirs = ByteReader(all[r]).get<ModelDigest>();
+      if (theirs == mine) continue;
+      fail(ExitCode::model_files,
+           {.what = fmt::format("the model of rank {} differs from rank 0's in its {}", r,
+                                first_difference(mine, theirs)),
+            .where = options_.model,
+            .remedy = "give every rank the same files"});
+    }
+  }));
+}
+
+void Session::load_weights(std::int64_t n_blocks, std::vector<std::uint8_t> allowed) {
+  CheckpointWeights weights(*checkpoint_, config_);
+  Progress progress(rank() == 0, "loading layers");
+  model_ = make_model(config_, weights, *context_,
+                      [&](std::int64_t done, std::int64_t total) { progress.update(done, total); });
+  progress.finish();
+  checkpoint_->check_unchanged();
+  report_weights(weights);
+  executor_ =
+      std::make_unique<Executor>(*context_, *model_, model_->make_cache(n_blocks, kBlockTokens),
+                                 std::move(allowed), fault_.step_hook());
+}
+
+void Session::report_weights(const CheckpointWeights& weights) const {
+  log::verbose(fmt::format("weights: {} bytes read of {} in the files, {} bytes kept",
+                           weights.bytes_read(), checkpoint_->file_bytes(), weights.bytes_kept()));
+  const Range ids = model_->vocab_ids();
+  if (weights.lm_head_differs(ids.begin, ids.end)) {
+    log::warning(
+        "lm_head.weight differs from wte.weight and is not used, since the model is tied "
+        "(tie_word_embeddings true or absent in config.json)");
+  }
+  const std::vector<std::string> unused = weights.unused();
+  if (rank() == 0 && !unused.empty()) {
+    log::warning(fmt::format("tensors in the files that the model does not use: {}",
+                             fmt::join(unused, ", ")));
+  }
+}
+
+std::vector<std::uint8_t> Session::allowed_ids() const {
+  std::vector<std::uint8_t> allowed(static_cast<std::size_t>(config_.vocab_size), 1);
+  for (std::size_t id = 0; tokenizer_ && id < allowed.size(); ++id) {
+    allowed[id] = tokenizer_->has(static_cast<std::int32_t>(id)) ? 1 : 0;
+  }
+  return allowed;
+}
+
+std::optional<std::int32_t> Session::end_of_text() const {
+  if (config_.eos_token_id) return config_.eos_token_id;
+  const auto id = tokenizer_ ? tokenizer_->end_of_text() : std::nullopt;
+  return id && *id < config_.vocab_size ? id : std::nullopt;
+}
+
+int Session::run(const std::function<void(Coordinator&)>& body) {
+  if (rank() != 0) return serve(*comm_, *executor_);
+  Coordinator coordinator(*comm_, *executor_);
+  const std::optional<Error> error = caught([&] { body(coordinator); });
+  if (error && coordinator.in_step()) throw *error;  // the others cannot be told: main ends the job
+  const ExitCode code = error ? error->code() : ExitCode::ok;
+  if (error) log::error(error->what());
+  coordinator.stop(static_cast<int>(code));
+  return static_cast<int>(code);
+}
+
+}  // namespace shardlm

@@ -1,0 +1,81 @@
+// The composition root: world, back end, communicator, model and executor of one rank, made in
+// order and agreed on by all ranks before anything is generated.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "backend/backend.h"
+#include "comm/communicator.h"
+#include "comm/mpi_world.h"
+#include "engine/activation_dump.h"
+#include "engine/coordinator.h"
+#include "engine/executor.h"
+#include "io/checkpoint.h"
+#include "io/tokenizer.h"
+#include "launcher/fault.h"
+#include "launcher/options.h"
+#include "model/config.h"
+#include "model/model.h"
+
+namespace shardlm {
+
+/// What a command needs of the engine, decided on rank 0 before the weights are loaded.
+struct Demand {
+  std::int64_t n_blocks = 0;  ///< KV blocks
+};
+
+class Session {
+ public:
+  /// Tokens of a KV block.
+  static constexpr std::int64_t kBlockTokens = 32;
+
+  Session(MpiWorld& world, const EngineOptions& options, bool dump_activations);
+  ~Session();
+
+  /// Rank 0's part of a command that needs no weights yet: read prompts, check them, say what is
+  /// needed. An Error in it ends all ranks in order.
+  using Prepare = std::function<Demand(Session&)>;
+  /// Loads the model on all ranks. Collective; any rank's Error is every rank's.
+  void load(const Prepare& prepare);
+
+  /// Runs a command: `body` on rank 0, the worker loop elsewhere. Returns the exit code.
+  int run(const std::function<void(Coordinator&)>& body);
+
+  int rank() const { return comm_->rank(); }
+  int size() const { return comm_->size(); }
+  const ModelConfig& config() const { return config_; }
+  const Tokenizer* tokenizer() const { return tokenizer_.get(); }
+  std::optional<std::int32_t> end_of_text() const;
+  int threads() const { return threads_; }
+  double load_s() const { return load_s_; }
+  const ActivationDump* dump() const { return dump_.get(); }
+
+ private:
+  void open_files();
+  void agree_on_files();
+  void load_weights(std::int64_t n_blocks, std::vector<std::uint8_t> allowed);
+  void report_weights(const class CheckpointWeights& weights) const;
+  std::vector<std::uint8_t> allowed_ids() const;
+
+  MpiWorld& world_;
+  EngineOptions options_;
+  std::filesystem::path model_dir_;
+  Fault fault_;
+  int threads_ = 1;
+  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<Communicator> comm_;
+  Tap silent_;
+  std::unique_ptr<ActivationDump> dump_;
+  std::unique_ptr<Context> context_;
+  ModelConfig config_;
+  std::optional<Checkpoint> checkpoint_;
+  std::unique_ptr<Tokenizer> tokenizer_;
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<Executor> executor_;
+  double load_s_ = 0;
+};
+
+}  // namespace shardlm

@@ -1,0 +1,142 @@
+// GPT-2 as Hugging Face's GPT2LMHeadModel defines it: pre-LayerNorm blocks, learned positions,
+// fused c_attn, tied or separate LM head.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "model/families.h"
+#include "parallel/attention.h"
+#include "parallel/layer_norm.h"
+#include "parallel/linear.h"
+#include "parallel/residual.h"
+#include "parallel/shard.h"
+#include "parallel/vocab.h"
+
+namespace shardlm {
+namespace {
+
+/// Who owns what of a GPT-2 on this rank.
+struct Shards {
+  Shards(const ModelConfig& config, const Communicator& comm)
+      : heads(config.n_head, comm.size()), mlp(config.n_inner, comm.size()),
+        vocab(config.vocab_size, comm.size()), rank(comm.rank()) {}
+  Range my_heads() const { return heads.of(rank); }
+  Range my_mlp() const { return mlp.of(rank); }
+  Range my_vocab() const { return vocab.of(rank); }
+
+  Partition heads, mlp, vocab;
+  int rank;
+};
+
+float attention_scale(const ModelConfig& config, int layer) {
+  float scale = 1;
+  if (config.scale_attn_weights) scale /= std::sqrt(static_cast<float>(config.head_dim()));
+  if (config.scale_attn_by_inverse_layer_idx) scale /= static_cast<float>(layer + 1);
+  return scale;
+}
+
+class Gpt2Block {
+ public:
+  Gpt2Block(const ModelConfig& config, WeightSource& weights, const Context& context,
+            const Shards& shards, int layer, const std::string& name);
+  void forward(ResidualStream& x, const Step& step, KvStorage& cache) const;
+
+ private:
+  LayerNorm ln_1_;
+  ColumnParallelLinear attn_c_attn_;
+  HeadParallelAttention attention_;
+  RowParallelLinear attn_c_proj_;
+  LayerNorm ln_2_;
+  ColumnParallelLinear mlp_c_fc_;
+  ColumnParallelActivation act_;
+  RowParallelLinear mlp_c_proj_;
+};
+
+Gpt2Block::Gpt2Block(const ModelConfig& c, WeightSource& weights, const Context& context,
+                     const Shards& shards, int layer, const std::string& name)
+    : ln_1_(context, weights, name + "ln_1", c.n_embd, c.layer_norm_epsilon),
+      attn_c_attn_(context, weights, name + "attn.c_attn", c.n_embd, 3 * c.n_embd,
+                   fused_qkv_columns(shards.my_heads(), c.n_head, c.head_dim())),
+      attention_(context, name + "attn", shards.heads, c.head_dim(), attention_scale(c, layer)),
+      attn_c_proj_(context, weights, name + "attn.c_proj", c.n_embd, c.n_embd,
+                   scaled(shards.my_heads(), c.head_dim()),
+                   {{SiteKind::attn_out, layer}, name + "attn.c_proj", name + "resid_1"}),
+      ln_2_(context, weights, name + "ln_2", c.n_embd, c.layer_norm_epsilon),
+      mlp_c_fc_(context, weights, name + "mlp.c_fc", c.n_embd, c.n_inner, {shards.my_mlp()}),
+      act_(context, c.activation, shards.mlp, name + "mlp.c_fc", name + "mlp.act"),
+      mlp_c_proj_(context, weights, name + "mlp.c_proj", c.n_inner, c.n_embd, shards.my_mlp(),
+                  {{SiteKind::mlp_out, layer}, name + "mlp.c_proj", name + "resid_2"}) {}
+
+void Gpt2Block::forward(ResidualStream& x, const Step& step, KvStorage& cache) const {
+  Tensor h = x.normed(ln_1_);                                 // [T, n_embd]
+  h = attention_(attn_c_attn_(h), step.sequences, cache);     // [T, local heads * head_dim]
+  x.add(attn_c_proj_(h));                                     // all-reduce + bias + residual
+  h = x.normed(ln_2_);                                        // [T, n_embd]
+  h = act_(mlp_c_fc_(h));                                     // [T, local columns of n_inner]
+  x.add(mlp_c_proj_(h));
+}
+
+class Gpt2 final : public Model {
+ public:
+  Gpt2(const ModelConfig& config, WeightSource& weights, const Context& context,
+       const LoadProgress& progress);
+  KvCache make_cache(std::int64_t n_blocks, std::int64_t block_tokens) const override;
+  Tensor forward(const Step& step, KvCache& cache) const override;
+  Range vocab_ids() const override { return shards_.my_vocab(); }
+
+ private:
+  const Context& context_;
+  ModelConfig config_;
+  Shards shards_;
+  Tensor wpe_;  // [n_positions, n_embd], on every rank
+  VocabTable wte_, lm_head_;  // [n_embd, local ids]: one matrix when tied
+  VocabParallelEmbedding embedding_;
+  std::vector<std::unique_ptr<Gpt2Block>> blocks_;
+  LayerNorm ln_f_;
+  VocabParallelHead head_;
+};
+
+Gpt2::Gpt2(const ModelConfig& config, WeightSource& weights, const Context& context,
+           const LoadProgress& progress)
+    : context_(context), config_(config), shards_(config, context.comm),
+      wpe_(load_replicated(context.backend, weights,
+                           weights.tensor("wpe.weight", {config.n_positions, config.n_embd}))),
+      wte_(load_vocab_table(context, weights, "wte.weight", config.vocab_size, config.n_embd,
+                            shards_.my_vocab())),
+      lm_head_(config.tie_word_embeddings
+                   ? wte_
+                   : load_vocab_table(context, weights, "lm_head.weight", config.vocab_size,
+                                      config.n_embd, shards_.my_vocab())),
+      embedding_(context, wte_, shards_.my_vocab(), "embed"),
+      ln_f_(context, weights, "ln_f", config.n_embd, config.layer_norm_epsilon),
+      head_(context, lm_head_, shards_.vocab, "logits") {
+  for (int i = 0; i < config.n_layer; ++i) {
+    blocks_.push_back(std::make_unique<Gpt2Block>(config, weights, context, shards_, i,
+                                                  fmt::format("h.{}.", i)));
+    if (progress) progress(i + 1, config.n_layer);
+  }
+}
+
+KvCache Gpt2::make_cache(std::int64_t n_blocks, std::int64_t block_tokens) const {
+  return KvCache(context_.backend, config_.n_layer, shards_.my_heads().size(), config_.head_dim(),
+                 n_blocks, block_tokens);
+}
+
+Tensor Gpt2::forward(const Step& step, KvCache& cache) const {
+  Tensor positions = context_.backend.allocate(static_cast<std::int64_t>(step.ids.size()),
+                                               config_.n_embd);
+  context_.backend.gather_rows(wpe_, step.positions, positions);
+  ResidualStream x(context_, std::move(positions));           // [T, n_embd]
+  x.add(embedding_(step.ids));
+  for (std::size_t i = 0; i < blocks_.size(); ++i) blocks_[i]->forward(x, step, cache.layer(i));
+  return head_(x.normed(ln_f_), step.logit_rows);             // [logit rows, local ids]
+}
+
+}  // namespace
+
+std::unique_ptr<Model> make_gpt2(const ModelConfig& config, WeightSource& weights,
+                                 const Context& context, const LoadProgress& progress) {
+  return std::make_unique<Gpt2>(config, weights, context, progress);
+}
+
+}  // namespace shardlm

@@ -1,0 +1,42 @@
+#include "parallel/linear.h"
+
+#include "parallel/shard.h"
+
+namespace shardlm {
+
+ColumnParallelLinear::ColumnParallelLinear(const Context& context, WeightSource& source,
+                                           const std::string& name, std::int64_t in,
+                                           std::int64_t out, const std::vector<Range>& columns)
+    : context_(context) {
+  weight_ = load_columns(context.backend, source, source.linear(name + ".weight", in, out), columns);
+  bias_ = load_vector(context.backend, source, source.tensor(name + ".bias", {out}), columns);
+}
+
+Tensor ColumnParallelLinear::operator()(const Tensor& x) const {
+  Tensor y = context_.backend.allocate(x.rows(), weight_->out());
+  context_.backend.matmul(x, *weight_, &bias_, y);
+  return y;
+}
+
+RowParallelLinear::RowParallelLinear(const Context& context, WeightSource& source,
+                                     const std::string& name, std::int64_t in, std::int64_t out,
+                                     Range rows, ReductionNames names)
+    : context_(context), names_(std::move(names)) {
+  weight_ = load_rows(context.backend, source, source.linear(name + ".weight", in, out), rows);
+  bias_ = load_replicated(context.backend, source, source.tensor(name + ".bias", {out}));
+}
+
+Partial RowParallelLinear::operator()(const Tensor& x) const {
+  Tensor y = context_.backend.allocate(x.rows(), weight_->out());
+  context_.backend.matmul(x, *weight_, nullptr, y);
+  return Partial(names_.site, std::move(y), &bias_, names_.sum, names_.residual);
+}
+
+Tensor ColumnParallelActivation::operator()(Tensor x) const {
+  context_.tap.sharded(before_, x, columns_, 1);
+  context_.backend.activate(kind_, x);
+  context_.tap.sharded(after_, x, columns_, 1);
+  return x;
+}
+
+}  // namespace shardlm

@@ -1,0 +1,65 @@
+// The linear layers of tensor parallelism. Column-parallel: each rank computes some outputs, no
+// communication. Row-parallel: each rank holds some inputs and yields a Partial of all outputs.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "parallel/context.h"
+#include "parallel/partition.h"
+#include "parallel/residual.h"
+#include "parallel/weight_source.h"
+
+namespace shardlm {
+
+class ColumnParallelLinear {
+ public:
+  /// y = x W + b for the output columns `columns` of W [in, out].
+  ColumnParallelLinear(const Context& context, WeightSource& source, const std::string& name,
+                       std::int64_t in, std::int64_t out, const std::vector<Range>& columns);
+  Tensor operator()(const Tensor& x) const;  ///< [T, in] -> [T, local columns]
+
+ private:
+  const Context& context_;
+  std::unique_ptr<WeightMatrix> weight_;  // [in, local columns]
+  Tensor bias_;                           // [1, local columns]
+};
+
+/// What a row-parallel layer's result is called, and where it is reduced.
+struct ReductionNames {
+  Site site;
+  std::string sum;       ///< the reduced sum with its bias
+  std::string residual;  ///< the residual stream after it
+};
+
+class RowParallelLinear {
+ public:
+  /// Inputs `rows` of W [in, out]; the whole bias, added once after the sum.
+  RowParallelLinear(const Context& context, WeightSource& source, const std::string& name,
+                    std::int64_t in, std::int64_t out, Range rows, ReductionNames names);
+  Partial operator()(const Tensor& x) const;  ///< [T, local inputs] -> addend of [T, out]
+
+ private:
+  const Context& context_;
+  std::unique_ptr<WeightMatrix> weight_;  // [local inputs, out]
+  Tensor bias_;                           // [1, out]
+  ReductionNames names_;
+};
+
+/// Element-wise activation of a column-parallel layer's output, in place.
+class ColumnParallelActivation {
+ public:
+  ColumnParallelActivation(const Context& context, Activation kind, const Partition& columns,
+                           const std::string& before, const std::string& after)
+      : context_(context), kind_(kind), columns_(columns), before_(before), after_(after) {}
+  Tensor operator()(Tensor x) const;  ///< [T, local columns]
+
+ private:
+  const Context& context_;
+  Activation kind_;
+  Partition columns_;
+  std::string before_, after_;
+};
+
+}  // namespace shardlm

@@ -1,0 +1,47 @@
+#include "parallel/residual.h"
+
+#include <array>
+#include <vector>
+
+namespace shardlm {
+
+void ResidualStream::add(Partial partial) {
+  settle(nullptr, nullptr);
+  pending_ = std::move(partial);
+}
+
+Tensor ResidualStream::normed(const LayerNorm& norm) {
+  Tensor out = context_.backend.allocate(x_.rows(), x_.cols());
+  if (pending_ && !context_.tap.listening()) {
+    settle(&norm.params(), &out);
+  } else {
+    settle(nullptr, nullptr);
+    context_.backend.layer_norm(x_, norm.params(), out);
+  }
+  context_.tap.replicated(norm.name(), out);
+  return out;
+}
+
+void ResidualStream::settle(const LayerNormParams* norm, Tensor* normed) {
+  if (!pending_) return;
+  const Partial partial = std::move(*pending_);
+  pending_.reset();
+  if (context_.tap.listening()) return settle_in_view(partial);
+  context_.comm.all_reduce(partial.site_, partial.addend_,
+                           {.bias = partial.bias_, .residual = &x_, .norm = norm, .normed = normed});
+}
+
+// The same sums in the same order, with the reduced addend shown before it joins the stream.
+void ResidualStream::settle_in_view(const Partial& partial) {
+  const std::vector<float> zeros(static_cast<std::size_t>(x_.elements()), 0.0F);
+  Tensor sum = context_.backend.allocate(x_.rows(), x_.cols());
+  context_.backend.upload(zeros, sum);
+  context_.comm.all_reduce(partial.site_, partial.addend_,
+                           {.bias = partial.bias_, .residual = &sum});
+  if (!partial.name_->empty()) context_.tap.replicated(*partial.name_, sum);
+  const std::array addends = {sum};
+  context_.backend.update_residual(addends, {.residual = &x_});
+  context_.tap.replicated(*partial.residual_name_, x_);
+}
+
+}  // namespace shardlm

@@ -1,0 +1,41 @@
+// Where layers get their weights: by name, stating the shape they expect. A layer is shown the
+// full tensor (bytes of a mapped file) and reads only its own shard of it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/host_tensor.h"
+
+namespace shardlm {
+
+/// A linear layer's weight as the file holds it: [in, out], or [out, in] if rows_are_outputs.
+struct HostMatrix {
+  HostTensor tensor;
+  std::int64_t in = 0, out = 0;
+  bool rows_are_outputs = false;
+};
+
+class WeightSource {
+ public:
+  virtual ~WeightSource() = default;
+
+  /// The tensor `name` of exactly this shape and a float dtype; Error(model_files) otherwise.
+  virtual HostTensor tensor(const std::string& name, const std::vector<std::int64_t>& shape) = 0;
+  /// The weight of a linear layer, in whichever orientation the checkpoint keeps.
+  virtual HostMatrix linear(const std::string& name, std::int64_t in, std::int64_t out) = 0;
+
+  /// Layers report what they took: `elements` of the tensor, now held as float32.
+  void took(const HostTensor& from, std::int64_t elements) {
+    bytes_read_ += static_cast<std::uint64_t>(elements) * (bits(from.dtype) / 8);
+    bytes_kept_ += static_cast<std::uint64_t>(elements) * sizeof(float);
+  }
+  std::uint64_t bytes_read() const { return bytes_read_; }
+  std::uint64_t bytes_kept() const { return bytes_kept_; }
+
+ private:
+  std::uint64_t bytes_read_ = 0, bytes_kept_ = 0;
+};
+
+}  // namespace shardlm

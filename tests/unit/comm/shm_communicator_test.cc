@@ -1,0 +1,241 @@
+#include "comm/shm_communicator.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <latch>
+#include <thread>
+
+#include "base/error.h"
+#include "tests/support/comm_checks.h"
+#include "tests/support/thread_ranks.h"
+
+namespace shardlm {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+constexpr Site kSum{SiteKind::attn_out, 3};
+
+// An all_reduce of `n` zeros.
+void reduce(Communicator& comm, Backend& backend, std::int64_t n = 8) {
+  const Tensor addend = backend.allocate(1, n);
+  backend.upload(std::vector<float>(static_cast<std::size_t>(n)), addend);
+  Tensor residual = backend.allocate(1, n);
+  backend.upload(std::vector<float>(static_cast<std::size_t>(n)), residual);
+  ResidualUpdate update;
+  update.residual = &residual;
+  comm.all_reduce(kSum, addend, update);
+}
+
+class ShmRanks : public testing::TestWithParam<int> {};
+
+TEST_P(ShmRanks, SumsAreExactAtAnySize) {
+  ThreadRankOptions options;
+  options.slot_bytes = 1024;  // 256 floats
+  run_ranks(
+      GetParam(),
+      [](int, Communicator& comm, Backend& backend) {
+        for (const auto& [rows, cols] : std::vector<std::array<std::int64_t, 2>>{{0, 4},
+                                                                                 {1, 1},
+                                                                                 {1, 3},
+                                                                                 {1, 255},
+                                                                                 {1, 256},
+                                                                                 {5, 51},
+                                                                                 {6, 51},
+                                                                                 {33, 50},
+                                                                                 {1, 257},
+                                                                                 {3, 700},
+                                                                                 {0, 700},
+                                                                                 {2, 1024}}) {
+          check_exact_sums(comm, backend, rows, cols);
+        }
+      },
+      options);
+}
+
+TEST_P(ShmRanks, RandomSumsHaveTheBitsOfTheRankOrder) {
+  ThreadRankOptions options;
+  options.slot_bytes = 4096;
+  run_ranks(
+      GetParam(),
+      [](int, Communicator& comm, Backend& backend) {
+        check_rank_order(comm, backend, 1, 768, 1);
+        check_rank_order(comm, backend, 7, 301, 2);
+        check_rank_order(comm, backend, 2, 1025, 3);  // a row above a slot
+      },
+      options);
+}
+
+TEST_P(ShmRanks, MessagesOfAnyLengthFromAnyRoot) {
+  ThreadRankOptions options;
+  options.slot_bytes = 256;
+  run_ranks(
+      GetParam(),
+      [](int, Communicator& comm, Backend&) {
+        for (const std::size_t bytes : {0, 1, 255, 256, 257, 512, 1000}) {
+          for (int root = 0; root < comm.size(); ++root) check_messages(comm, bytes, root);
+        }
+      },
+      options);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, ShmRanks, testing::Values(1, 2, 3, 4, 5, 6, 7, 8));
+
+TEST(ShmCommunicator, SixtyFourRanks) {
+  run_ranks(64, [](int, Communicator& comm, Backend& backend) {
+    check_exact_sums(comm, backend, 2, 9);
+    check_rank_order(comm, backend, 1, 17, 4);
+    check_messages(comm, 20, 63);
+    comm.barrier(kSum);
+  });
+}
+
+TEST(ShmCommunicator, ThousandsOfMixedCalls) {
+  ThreadRankOptions options;
+  options.slot_bytes = 512;
+  const auto body = [](int, Communicator& comm, Backend& backend) {
+    check_mixed_calls(comm, backend, 2000, 7, 2000);
+  };
+  run_ranks(2, body, options);
+  run_ranks(4, body, options);
+}
+
+TEST(ShmCommunicator, ARootMayBeAheadButNotOverwriteWhatIsUnread) {
+  // The others read each broadcast late: after the root has sent as far ahead as it can.
+  run_ranks(3, [](int rank, Communicator& comm, Backend&) {
+    for (int i = 0; i < 500; ++i) {
+      std::vector<std::byte> message;
+      if (rank == 0) message.assign(64, static_cast<std::byte>(i));
+      if (rank == 2 && i % 50 == 0) std::this_thread::yield();
+      comm.broadcast({SiteKind::step, -1}, message, 0);
+      ASSERT_EQ(message, std::vector<std::byte>(64, static_cast<std::byte>(i)));
+    }
+  });
+}
+
+TEST(ShmCommunicator, DescribesItself) {
+  run_ranks(2, [](int rank, Communicator& comm, Backend&) {
+    EXPECT_EQ(comm.rank(), rank);
+    EXPECT_EQ(comm.size(), 2);
+    EXPECT_EQ(comm.describe(), "shared memory, 2 ranks");
+  });
+}
+
+// Rank 2 of 4 stays away until the others have given up.
+template <class Call>
+std::array<std::string, 4> without_rank_2(const Call& call) {
+  std::array<std::string, 4> errors;
+  std::latch given_up(3);
+  ThreadRankOptions options;
+  options.deadlines = {0.1, 0.1};
+  run_ranks(
+      4,
+      [&](int rank, Communicator& comm, Backend& backend) {
+        reduce(comm, backend);
+        if (rank == 2) {
+          given_up.wait();
+        } else {
+          errors[static_cast<std::size_t>(rank)] = error_of([&] { call(comm, backend); });
+          given_up.count_down();
+        }
+      },
+      options);
+  return errors;
+}
+
+TEST(ShmCommunicator, AMissingRankIsNamedByAll) {
+  const auto errors = without_rank_2([](Communicator& comm, Backend& b) { reduce(comm, b); });
+  for (const int rank : {0, 1, 3}) {
+    EXPECT_THAT(errors[static_cast<std::size_t>(rank)],
+                HasSubstr("rank 2 did not come to all_reduce at attn_out[3] (call 2) within 0.1 s"))
+        << rank;
+  }
+}
+
+TEST(ShmCommunicator, AMissingRankIsNamedInBarrierAndGather) {
+  auto errors = without_rank_2([](Communicator& comm, Backend&) { comm.barrier(kSum); });
+  EXPECT_THAT(errors[0], HasSubstr("rank 2 did not come to barrier at attn_out[3] (call 2)"));
+  errors = without_rank_2([](Communicator& comm, Backend&) {
+    std::vector<std::vector<std::byte>> all;
+    comm.gather({SiteKind::lm_head, -1}, {}, all, 0);
+  });
+  EXPECT_THAT(errors[0], HasSubstr("rank 2 did not come to gather at lm_head (call 2)"));
+}
+
+TEST(ShmCommunicator, AMissingRootIsNamed) {
+  const auto errors = without_rank_2([](Communicator& comm, Backend&) {
+    std::vector<std::byte> message;
+    comm.broadcast({SiteKind::embed, -1}, message, 2);
+  });
+  EXPECT_THAT(errors[1], HasSubstr("rank 2 did not come to broadcast at embed (call 2)"));
+}
+
+TEST(ShmCommunicator, ARootThatRunsAheadNamesWhoDoesNotRead) {
+  const auto errors = without_rank_2([](Communicator& comm, Backend&) {
+    std::vector<std::byte> message;
+    for (int i = 0; i < 3; ++i) comm.broadcast({SiteKind::embed, -1}, message, 0);
+  });
+  EXPECT_THAT(errors[0], HasSubstr("rank 2 did not come to broadcast at embed"));
+}
+
+TEST(ShmCommunicator, TheFirstExceptionWinsAndNobodyHangs) {
+  const std::string error = error_of([] {
+    run_ranks(4, [](int rank, Communicator& comm, Backend& backend) {
+      reduce(comm, backend);
+      if (rank == 2) throw Error(ExitCode::model_files, "rank 2 cannot read its file");
+      reduce(comm, backend);
+    });
+  });
+  EXPECT_EQ(error, "rank 2 cannot read its file");
+}
+
+TEST(ShmCommunicator, ARankThatLeftIsNamedAtOnce) {
+  const std::string error = error_of([] {
+    run_ranks(3, [](int rank, Communicator& comm, Backend& backend) {
+      if (rank != 1) reduce(comm, backend);
+    });
+  });
+  EXPECT_THAT(error, HasSubstr("rank 1 left the job; this rank still waits in all_reduce at "
+                               "attn_out[3] (call 1)"));
+}
+
+TEST(ShmCommunicator, RanksOutOfStepAreAnErrorAndNotWrongData) {
+  const std::string other_op = error_of([] {
+    run_ranks(2, [](int rank, Communicator& comm, Backend& backend) {
+      if (rank == 0) reduce(comm, backend);
+      if (rank == 1) comm.barrier(kSum);
+    });
+  });
+  EXPECT_THAT(other_op, AllOf(HasSubstr("out of step"), HasSubstr("barrier at attn_out[3]"),
+                              HasSubstr("all_reduce at attn_out[3] (call 1) of [1, 8]")));
+  const std::string other_size = error_of([] {
+    run_ranks(
+        2, [](int rank, Communicator& comm, Backend& backend) { reduce(comm, backend, 8 + rank); });
+  });
+  EXPECT_THAT(other_size, AllOf(HasSubstr("of [1, 8]"), HasSubstr("of [1, 9]")));
+  const std::string other_site = error_of([] {
+    run_ranks(2, [](int rank, Communicator& comm, Backend&) {
+      std::vector<std::byte> message;
+      comm.broadcast({rank == 0 ? SiteKind::step : SiteKind::load, -1}, message, 0);
+      comm.barrier(kSum);
+    });
+  });
+  EXPECT_THAT(other_site, AllOf(HasSubstr("broadcast at step"), HasSubstr("broadcast at load")));
+}
+
+TEST(ShmCommunicator, TheUpdateMustFitTheAddend) {
+  run_ranks(1, [](int, Communicator& comm, Backend& backend) {
+    const Tensor addend = backend.allocate(1, 4);
+    Tensor residual = backend.allocate(1, 5);
+    ResidualUpdate update;
+    update.residual = &residual;
+    EXPECT_THAT(error_of([&] { comm.all_reduce(kSum, addend, update); }),
+                HasSubstr("the residual has the addend's shape"));
+  });
+}
+
+}  // namespace
+}  // namespace shardlm

@@ -1,0 +1,157 @@
+#include "launcher/tokenize_command.h"
+
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "base/error.h"
+
+namespace shardlm {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+// GPT-2's own vocabulary. The ids come from the published vectors in gpt2_tokenizer_vectors.json
+// and from tiktoken's and Hugging Face's documentation of it.
+const std::string kGpt2 = std::string(SHARDLM_TEST_DATA) + "/gpt2_bpe";
+
+std::string tokenize(TokenizeOptions options, const std::string& in = "") {
+  options.model = kGpt2;
+  std::istringstream input(in);
+  std::ostringstream output;
+  EXPECT_EQ(run_tokenize(options, input, output), 0);
+  return output.str();
+}
+
+std::string detokenize(DetokenizeOptions options, const std::string& in = "") {
+  options.model = kGpt2;
+  std::istringstream input(in);
+  std::ostringstream output;
+  EXPECT_EQ(run_detokenize(options, input, output), 0);
+  return output.str();
+}
+
+template <typename Run>
+Error error_of(Run run) {
+  try {
+    run();
+  } catch (const Error& error) {
+    return error;
+  }
+  ADD_FAILURE() << "no error";
+  return {ExitCode::ok, ""};
+}
+
+SharedOptions with_json() {
+  SharedOptions shared;
+  shared.json = true;
+  return shared;
+}
+
+TEST(Tokenize, WritesIdsOnALine) {
+  EXPECT_EQ(tokenize({.text = "Hello, world!"}), "15496 11 995 0\n");
+  EXPECT_EQ(tokenize({.text = ""}), "\n");
+}
+
+TEST(Tokenize, TakesStandardInputAsItIs) {
+  EXPECT_EQ(tokenize({}, "a\n\n\nb"), "64 628 198 65\n");
+  EXPECT_EQ(tokenize({}, "a\r\nb"), "64 201 198 65\n");
+  EXPECT_EQ(tokenize({}, "hello \n"), "31373 220 198\n");
+}
+
+TEST(Tokenize, Json) {
+  const auto object = nlohmann::json::parse(tokenize({.shared = with_json(), .text = "3.14"}));
+  EXPECT_EQ(object, nlohmann::json({{"ids", {18, 13, 1415}}, {"count", 3}}));
+}
+
+TEST(Tokenize, SpecialTokens) {
+  EXPECT_EQ(tokenize({.text = "a<|endoftext|>b"}), "64 50256 65\n");
+  EXPECT_EQ(tokenize({.text = "a<|endoftext|>b", .no_special = true}),
+            "64 27 91 437 1659 5239 91 29 65\n");
+}
+
+TEST(Tokenize, JsonLines) {
+  EXPECT_EQ(tokenize({.json_lines = true}, "\"Hello, world!\"\n\"\"\n\"a\\nb\"\r\n\"\\u00b2\""),
+            "[15496,11,995,0]\n[]\n[64,198,65]\n[31185]\n");
+  EXPECT_EQ(tokenize({.json_lines = true}, ""), "");
+}
+
+TEST(Tokenize, ABadLineIsNamedAfterTheGoodOnes) {
+  for (const std::string bad : {"text", "", "[1]", "\"\\ud800\"", "\"a\" \"b\"", "\"\xff\""}) {
+    std::ostringstream output;
+    std::istringstream input("\"a\"\n" + bad + "\n\"b\"\n");
+    const Error error =
+        error_of([&] { run_tokenize({.model = kGpt2, .json_lines = true}, input, output); });
+    EXPECT_EQ(error.code(), ExitCode::usage) << bad;
+    EXPECT_THAT(error.what(), HasSubstr("standard input, line 2")) << bad;
+    EXPECT_EQ(output.str(), "[64]\n") << bad;
+  }
+}
+
+TEST(Detokenize, WritesTheBytesAndNothingElse) {
+  EXPECT_EQ(detokenize({.ids = std::vector<std::int32_t>{15496, 11, 995, 0}}), "Hello, world!");
+  EXPECT_EQ(detokenize({}, "15496 11\n995,0\n"), "Hello, world!");
+  EXPECT_EQ(detokenize({}, ""), "");
+  EXPECT_EQ(detokenize({.ids = std::vector<std::int32_t>{47249}}), "\xF0\x9F\x98");  // trap 26
+  EXPECT_EQ(detokenize({.ids = std::vector<std::int32_t>{47249, 222}}), "\xF0\x9F\x98\x80");
+}
+
+TEST(Detokenize, JsonIsValidUtf8) {
+  const auto text = [](const std::string& json) { return nlohmann::json::parse(json); };
+  EXPECT_EQ(text(detokenize({.shared = with_json(), .ids = std::vector<std::int32_t>{47249}})),
+            nlohmann::json({{"text", "\xEF\xBF\xBD"}}));
+  EXPECT_EQ(detokenize({.json_lines = true}, "[15496,11]\n[]\n[ 47249 , 222 ]\n"),
+            "\"Hello,\"\n\"\"\n\"\xF0\x9F\x98\x80\"\n");
+}
+
+TEST(Detokenize, IdsWithoutTokenAreNamed) {
+  const Error plain = error_of([] { detokenize({.ids = std::vector<std::int32_t>{0, 50257}}); });
+  EXPECT_EQ(plain.code(), ExitCode::usage);
+  EXPECT_THAT(plain.what(), HasSubstr("50257"));
+  const Error input = error_of([] { detokenize({}, "1 -2"); });
+  EXPECT_EQ(input.code(), ExitCode::usage);
+  EXPECT_THAT(input.what(), AllOf(HasSubstr("standard input"), HasSubstr("-2")));
+}
+
+TEST(Detokenize, ABadLineIsNamed) {
+  for (const std::string bad :
+       {"5", "[1.5]", "[-1]", "[\"1\"]", "[50257]", "[2147483648]", "[18446744073709551616]",
+        "[[1]]", "[1,]", "{\"ids\":[1]}", "null"}) {
+    const Error error = error_of([&] { detokenize({.json_lines = true}, "[1]\n[2]\n" + bad); });
+    EXPECT_EQ(error.code(), ExitCode::usage) << bad;
+    EXPECT_THAT(error.what(), HasSubstr("standard input, line 3")) << bad;
+  }
+}
+
+TEST(Tokenize, AFolderWithoutTokenizerFilesSaysSo) {
+  const std::string model = std::string(SHARDLM_TEST_DATA) + "/models/gpt_nano_sort";
+  std::istringstream input;
+  std::ostringstream output;
+  const Error a = error_of([&] { run_tokenize({.model = model, .text = "x"}, input, output); });
+  const Error b = error_of([&] { run_detokenize({.model = model}, input, output); });
+  for (const Error& error : {a, b}) {
+    EXPECT_EQ(error.code(), ExitCode::model_files);
+    EXPECT_THAT(error.what(), AllOf(HasSubstr(model), HasSubstr("vocab.json"), HasSubstr("none")));
+  }
+}
+
+TEST(Tokenize, AFailedWriteIsAnError) {
+  std::istringstream input;
+  std::ostringstream output;
+  output.setstate(std::ios::badbit);
+  const Error error = error_of([&] { run_tokenize({.model = kGpt2, .text = "x"}, input, output); });
+  EXPECT_EQ(error.code(), ExitCode::resources);
+}
+
+// What the tool wrote, it reads: all 256 bytes through both commands.
+TEST(Tokenize, AllBytesComeBack) {
+  std::string bytes;
+  for (int b = 0; b < 256; ++b) bytes += static_cast<char>(b);
+  EXPECT_EQ(detokenize({}, tokenize({}, bytes)), bytes);
+}
+
+}  // namespace
+}  // namespace shardlm
