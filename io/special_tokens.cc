@@ -154,13 +154,13 @@ void add_token(AddedToken token, const std::string& where, TokenizerFiles& files
 
 void read_special_token_files(const std::filesystem::path& folder, TokenizerFiles& files) {
   Roles roles;
-  if (const auto path = folder / "added_tokens.json"; exists(path)) {
+  if (const auto path = folder / "added_tokens.json"; is_there(path)) {
     read_added_tokens_file(path, files);
   }
-  if (const auto path = folder / "tokenizer_config.json"; exists(path)) {
+  if (const auto path = folder / "tokenizer_config.json"; is_there(path)) {
     read_tokenizer_config(path, files, roles);
   }
-  if (const auto path = folder / "special_tokens_map.json"; exists(path)) {
+  if (const auto path = folder / "special_tokens_map.json"; is_there(path)) {
     const json root = read_json_file(path);
     if (!root.is_object()) refuse("special tokens", "an object", root.type_name(), path);
     read_named_tokens(root, path, files, roles);

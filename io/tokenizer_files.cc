@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 
 void require(const fs::path& file, const fs::path& beside) {
-  if (exists(file)) return;
+  if (is_there(file)) return;
   fail(ExitCode::model_files, {.what = file.filename().string() + " is missing",
                                .where = file.parent_path(),
                                .remedy = "it belongs to " + beside.filename().string()});
@@ -34,7 +34,7 @@ void read_vocab_and_merges(const fs::path& folder, TokenizerFiles& files) {
   files.vocab.add_all_of_text(text_of(vocab_file), vocab);
   const MappedFile merges_file(merges);
   files.merges = parse_merges_text(text_of(merges_file), files.vocab, merges);
-  if (const fs::path path = folder / "tokenizer.json"; exists(path)) {
+  if (const fs::path path = folder / "tokenizer.json"; is_there(path)) {
     read_added_tokens_array(read_json_file(path), path, files);
   }
 }
@@ -44,9 +44,9 @@ void read_vocab_and_merges(const fs::path& folder, TokenizerFiles& files) {
 std::optional<TokenizerFiles> read_tokenizer_files(const fs::path& folder) {
   TokenizerFiles files;
   files.folder = folder;
-  if (exists(folder / "vocab.json") || exists(folder / "merges.txt")) {
+  if (is_there(folder / "vocab.json") || is_there(folder / "merges.txt")) {
     read_vocab_and_merges(folder, files);
-  } else if (const fs::path path = folder / "tokenizer.json"; exists(path)) {
+  } else if (const fs::path path = folder / "tokenizer.json"; is_there(path)) {
     files.source = TokenizerFiles::Source::tokenizer_json;
     read_tokenizer_json(read_json_file(path), path, files);
   } else {
@@ -55,6 +55,11 @@ std::optional<TokenizerFiles> read_tokenizer_files(const fs::path& folder) {
   read_special_token_files(folder, files);
   if (files.source == TokenizerFiles::Source::vocab_and_merges) add_unlisted_special_tokens(files);
   return files;
+}
+
+bool is_there(const fs::path& path) {
+  std::error_code error;
+  return fs::symlink_status(path, error).type() != fs::file_type::not_found;
 }
 
 }  // namespace shardlm

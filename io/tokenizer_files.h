@@ -36,4 +36,8 @@ struct TokenizerFiles {
 /// token, the later has its way. See io/special_tokens.h for what else is special.
 std::optional<TokenizerFiles> read_tokenizer_files(const std::filesystem::path& folder);
 
+/// Whether a file, or a link to one, has this name. One that cannot be looked at counts: opening it
+/// will say why.
+bool is_there(const std::filesystem::path& path);
+
 }  // namespace shardlm

@@ -15,8 +15,8 @@ enum class Verbosity { quiet, normal, verbose };
 
 /// Options of every sub-command.
 struct SharedOptions {
-  std::string config;  ///< the YAML file; empty: none
-  bool json = false;   ///< one JSON object on standard output and nothing else there
+  std::string config = {};  ///< the YAML file; empty: none
+  bool json = false;        ///< one JSON object on standard output and nothing else there
   Verbosity verbosity = Verbosity::normal;
 };
 
@@ -25,8 +25,8 @@ enum class BackendChoice { automatic, cpu };
 
 /// Options of the sub-commands that run a model: generate, score, dump.
 struct EngineOptions {
-  std::string model;  ///< a folder
-  int threads = 0;    ///< compute threads of a rank; 0: as many as its cores
+  std::string model = {};  ///< a folder
+  int threads = 0;         ///< compute threads of a rank; 0: as many as its cores
   CommChoice comm = CommChoice::automatic;
   double timeout_s = 60;             ///< how long a rank waits for another one in a step
   double load_timeout_s = 600;       ///< the same while the model is loaded
@@ -43,9 +43,9 @@ struct PromptSource {
 };
 
 struct GenerateOptions {
-  SharedOptions shared;
-  EngineOptions engine;
-  std::vector<PromptSource> prompts;  ///< one sequence each, in the order given; never empty
+  SharedOptions shared = {};
+  EngineOptions engine = {};
+  std::vector<PromptSource> prompts = {};  ///< one sequence each, in the order given; never empty
   std::int64_t max_tokens = 128;
   // Sampling: only the types are checked here, the ranges are the sampler's to check.
   double temperature = 1;
@@ -55,19 +55,19 @@ struct GenerateOptions {
   double repetition_penalty = 1;
   double presence_penalty = 0;
   double frequency_penalty = 0;
-  std::optional<std::uint64_t> seed;  ///< none: to be drawn and printed
-  std::vector<std::string> stops;     ///< none is empty
+  std::optional<std::uint64_t> seed = {};  ///< none: to be drawn and printed
+  std::vector<std::string> stops = {};     ///< none is empty
   bool ignore_eos = false;
-  std::optional<std::int64_t> logprobs;  ///< how many best ids beside each; none: no logprobs
-  std::optional<bool> stream;            ///< none: on a terminal only
+  std::optional<std::int64_t> logprobs = {};  ///< how many best ids beside each; none: no logprobs
+  std::optional<bool> stream = {};            ///< none: on a terminal only
   bool no_special = false;
   std::int64_t max_batch = 64;  ///< sequences in progress at once
 };
 
 struct ScoreOptions {
-  SharedOptions shared;
-  EngineOptions engine;
-  PromptSource text;
+  SharedOptions shared = {};
+  EngineOptions engine = {};
+  PromptSource text = {};
   bool bos = false;
   std::int64_t window = 0;  ///< 0: the model's context
   std::int64_t stride = 0;  ///< 0: the window
@@ -75,39 +75,39 @@ struct ScoreOptions {
 };
 
 struct TokenizeOptions {
-  SharedOptions shared;
-  std::string model;
-  std::optional<std::string> text;  ///< none: standard input
+  SharedOptions shared = {};
+  std::string model = {};
+  std::optional<std::string> text = {};  ///< none: standard input
   bool no_special = false;
   bool json_lines = false;
 };
 
 struct DetokenizeOptions {
-  SharedOptions shared;
-  std::string model;
-  std::optional<std::vector<std::int32_t>> ids;  ///< none: standard input
+  SharedOptions shared = {};
+  std::string model = {};
+  std::optional<std::vector<std::int32_t>> ids = {};  ///< none: standard input
   bool json_lines = false;
 };
 
 struct PlanOptions {
-  SharedOptions shared;
-  std::string model;
+  SharedOptions shared = {};
+  std::string model = {};
   std::int64_t ranks = 0;
   std::int64_t prompt_tokens = 128;  ///< length that the list of a prompt's collectives is for
 };
 
 struct DumpOptions {
-  SharedOptions shared;
-  EngineOptions engine;
-  std::vector<std::int32_t> prompt_ids;  ///< of the one sequence; empty only beside diff
-  std::string out;                       ///< empty: no file
+  SharedOptions shared = {};
+  EngineOptions engine = {};
+  std::vector<std::int32_t> prompt_ids = {};  ///< of the one sequence; empty only beside diff
+  std::string out = {};                       ///< empty: no file
   bool stats = false;
-  std::optional<std::pair<std::string, std::string>> diff;  ///< two files to compare instead
+  std::optional<std::pair<std::string, std::string>> diff = {};  ///< two files to compare instead
   double tolerance = 1e-4;  ///< of diff: times the largest magnitude of the tensor in file A
 };
 
 struct VersionOptions {
-  SharedOptions shared;
+  SharedOptions shared = {};
 };
 
 /// Help was asked for: print the text to standard output and end with exit code 0.

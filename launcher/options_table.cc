@@ -136,7 +136,7 @@ OptionSpec logprobs_option(std::optional<std::int64_t>& target) {
   OptionSpec option =
       value_option("logprobs", "N", "report log-probabilities, and the N best", ValueKind::number);
   option.store = [&target](Words words, const std::string& where) {
-    target = parse_integer(words[0], where, kFromZero);
+    target = parse_integer(words[0], where, {0, std::numeric_limits<std::int32_t>::max()});
   };
   return option;
 }

@@ -187,7 +187,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{{"--threads", "4294967297"}, {"--threads", "from 0 to 4096"}},
         Refusal{{"--prefill-chunk", "0"}, {"--prefill-chunk", "at least 1"}},
         Refusal{{"--max-batch", "0"}, {"--max-batch", "at least 1"}},
-        Refusal{{"--logprobs", "-1"}, {"--logprobs", "at least 0"}},
+        Refusal{{"--logprobs", "-1"}, {"--logprobs", "from 0 to 2147483647"}},
         Refusal{{"--top-k", "2.0"}, {"--top-k", "integer"}},
         Refusal{{"--seed", "-1"}, {"--seed", "18446744073709551615", "\"-1\""}},
         Refusal{{"--seed", "18446744073709551616"}, {"--seed", "18446744073709551616"}},

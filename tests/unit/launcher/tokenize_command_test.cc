@@ -45,15 +45,35 @@ Error error_of(Run run) {
   return {ExitCode::ok, ""};
 }
 
-SharedOptions with_json() {
-  SharedOptions shared;
-  shared.json = true;
-  return shared;
+TokenizeOptions text(std::string bytes) {
+  TokenizeOptions options;
+  options.text = std::move(bytes);
+  return options;
+}
+
+DetokenizeOptions ids(std::vector<std::int32_t> list) {
+  DetokenizeOptions options;
+  options.ids = std::move(list);
+  return options;
+}
+
+template <typename Options>
+Options lines() {
+  Options options;
+  options.model = kGpt2;
+  options.json_lines = true;
+  return options;
+}
+
+template <typename Options>
+Options as_json(Options options) {
+  options.shared.json = true;
+  return options;
 }
 
 TEST(Tokenize, WritesIdsOnALine) {
-  EXPECT_EQ(tokenize({.text = "Hello, world!"}), "15496 11 995 0\n");
-  EXPECT_EQ(tokenize({.text = ""}), "\n");
+  EXPECT_EQ(tokenize(text("Hello, world!")), "15496 11 995 0\n");
+  EXPECT_EQ(tokenize(text("")), "\n");
 }
 
 TEST(Tokenize, TakesStandardInputAsItIs) {
@@ -63,28 +83,28 @@ TEST(Tokenize, TakesStandardInputAsItIs) {
 }
 
 TEST(Tokenize, Json) {
-  const auto object = nlohmann::json::parse(tokenize({.shared = with_json(), .text = "3.14"}));
+  const auto object = nlohmann::json::parse(tokenize(as_json(text("3.14"))));
   EXPECT_EQ(object, nlohmann::json({{"ids", {18, 13, 1415}}, {"count", 3}}));
 }
 
 TEST(Tokenize, SpecialTokens) {
-  EXPECT_EQ(tokenize({.text = "a<|endoftext|>b"}), "64 50256 65\n");
-  EXPECT_EQ(tokenize({.text = "a<|endoftext|>b", .no_special = true}),
-            "64 27 91 437 1659 5239 91 29 65\n");
+  TokenizeOptions plain = text("a<|endoftext|>b");
+  plain.no_special = true;
+  EXPECT_EQ(tokenize(text("a<|endoftext|>b")), "64 50256 65\n");
+  EXPECT_EQ(tokenize(plain), "64 27 91 437 1659 5239 91 29 65\n");
 }
 
 TEST(Tokenize, JsonLines) {
-  EXPECT_EQ(tokenize({.json_lines = true}, "\"Hello, world!\"\n\"\"\n\"a\\nb\"\r\n\"\\u00b2\""),
+  EXPECT_EQ(tokenize(lines<TokenizeOptions>(), "\"Hello, world!\"\n\"\"\n\"a\\nb\"\r\n\"\\u00b2\""),
             "[15496,11,995,0]\n[]\n[64,198,65]\n[31185]\n");
-  EXPECT_EQ(tokenize({.json_lines = true}, ""), "");
+  EXPECT_EQ(tokenize(lines<TokenizeOptions>(), ""), "");
 }
 
 TEST(Tokenize, ABadLineIsNamedAfterTheGoodOnes) {
   for (const std::string bad : {"text", "", "[1]", "\"\\ud800\"", "\"a\" \"b\"", "\"\xff\""}) {
     std::ostringstream output;
     std::istringstream input("\"a\"\n" + bad + "\n\"b\"\n");
-    const Error error =
-        error_of([&] { run_tokenize({.model = kGpt2, .json_lines = true}, input, output); });
+    const Error error = error_of([&] { run_tokenize(lines<TokenizeOptions>(), input, output); });
     EXPECT_EQ(error.code(), ExitCode::usage) << bad;
     EXPECT_THAT(error.what(), HasSubstr("standard input, line 2")) << bad;
     EXPECT_EQ(output.str(), "[64]\n") << bad;
@@ -92,23 +112,22 @@ TEST(Tokenize, ABadLineIsNamedAfterTheGoodOnes) {
 }
 
 TEST(Detokenize, WritesTheBytesAndNothingElse) {
-  EXPECT_EQ(detokenize({.ids = std::vector<std::int32_t>{15496, 11, 995, 0}}), "Hello, world!");
+  EXPECT_EQ(detokenize(ids({15496, 11, 995, 0})), "Hello, world!");
   EXPECT_EQ(detokenize({}, "15496 11\n995,0\n"), "Hello, world!");
   EXPECT_EQ(detokenize({}, ""), "");
-  EXPECT_EQ(detokenize({.ids = std::vector<std::int32_t>{47249}}), "\xF0\x9F\x98");  // trap 26
-  EXPECT_EQ(detokenize({.ids = std::vector<std::int32_t>{47249, 222}}), "\xF0\x9F\x98\x80");
+  EXPECT_EQ(detokenize(ids({47249})), "\xF0\x9F\x98");  // trap 26
+  EXPECT_EQ(detokenize(ids({47249, 222})), "\xF0\x9F\x98\x80");
 }
 
 TEST(Detokenize, JsonIsValidUtf8) {
-  const auto text = [](const std::string& json) { return nlohmann::json::parse(json); };
-  EXPECT_EQ(text(detokenize({.shared = with_json(), .ids = std::vector<std::int32_t>{47249}})),
+  EXPECT_EQ(nlohmann::json::parse(detokenize(as_json(ids({47249})))),
             nlohmann::json({{"text", "\xEF\xBF\xBD"}}));
-  EXPECT_EQ(detokenize({.json_lines = true}, "[15496,11]\n[]\n[ 47249 , 222 ]\n"),
+  EXPECT_EQ(detokenize(lines<DetokenizeOptions>(), "[15496,11]\n[]\n[ 47249 , 222 ]\n"),
             "\"Hello,\"\n\"\"\n\"\xF0\x9F\x98\x80\"\n");
 }
 
 TEST(Detokenize, IdsWithoutTokenAreNamed) {
-  const Error plain = error_of([] { detokenize({.ids = std::vector<std::int32_t>{0, 50257}}); });
+  const Error plain = error_of([] { detokenize(ids({0, 50257})); });
   EXPECT_EQ(plain.code(), ExitCode::usage);
   EXPECT_THAT(plain.what(), HasSubstr("50257"));
   const Error input = error_of([] { detokenize({}, "1 -2"); });
@@ -120,7 +139,8 @@ TEST(Detokenize, ABadLineIsNamed) {
   for (const std::string bad :
        {"5", "[1.5]", "[-1]", "[\"1\"]", "[50257]", "[2147483648]", "[18446744073709551616]",
         "[[1]]", "[1,]", "{\"ids\":[1]}", "null"}) {
-    const Error error = error_of([&] { detokenize({.json_lines = true}, "[1]\n[2]\n" + bad); });
+    const Error error =
+        error_of([&] { detokenize(lines<DetokenizeOptions>(), "[1]\n[2]\n" + bad); });
     EXPECT_EQ(error.code(), ExitCode::usage) << bad;
     EXPECT_THAT(error.what(), HasSubstr("standard input, line 3")) << bad;
   }
@@ -130,8 +150,11 @@ TEST(Tokenize, AFolderWithoutTokenizerFilesSaysSo) {
   const std::string model = std::string(SHARDLM_TEST_DATA) + "/models/gpt_nano_sort";
   std::istringstream input;
   std::ostringstream output;
-  const Error a = error_of([&] { run_tokenize({.model = model, .text = "x"}, input, output); });
-  const Error b = error_of([&] { run_detokenize({.model = model}, input, output); });
+  TokenizeOptions tokenizing = text("x");
+  DetokenizeOptions detokenizing = ids({1});
+  tokenizing.model = detokenizing.model = model;
+  const Error a = error_of([&] { run_tokenize(tokenizing, input, output); });
+  const Error b = error_of([&] { run_detokenize(detokenizing, input, output); });
   for (const Error& error : {a, b}) {
     EXPECT_EQ(error.code(), ExitCode::model_files);
     EXPECT_THAT(error.what(), AllOf(HasSubstr(model), HasSubstr("vocab.json"), HasSubstr("none")));
@@ -142,7 +165,9 @@ TEST(Tokenize, AFailedWriteIsAnError) {
   std::istringstream input;
   std::ostringstream output;
   output.setstate(std::ios::badbit);
-  const Error error = error_of([&] { run_tokenize({.model = kGpt2, .text = "x"}, input, output); });
+  TokenizeOptions options = text("x");
+  options.model = kGpt2;
+  const Error error = error_of([&] { run_tokenize(options, input, output); });
   EXPECT_EQ(error.code(), ExitCode::resources);
 }
 
