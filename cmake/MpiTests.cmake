@@ -41,12 +41,12 @@ function(shardlm_mpi_test name)
   endif()
   math(EXPR ctest_timeout "${ARG_TIMEOUT} + 10")  # mpirun is ended first: no rank stays behind
   foreach(ranks IN LISTS ARG_RANKS)
-    add_test(NAME mpi.${name}.np${ranks}
+    add_test(NAME ${test_prefix}mpi.${name}.np${ranks}
              COMMAND ${CMAKE_COMMAND} -DEXIT_CODE=${ARG_EXIT_CODE} "-DSTDERR=${ARG_STDERR}"
                      -DTIMEOUT=${ARG_TIMEOUT}
                      -P ${CMAKE_SOURCE_DIR}/cmake/RunAndExpect.cmake --
                      ${SHARDLM_MPIRUN} -n ${ranks} ${ARG_COMMAND})
-    set_tests_properties(mpi.${name}.np${ranks} PROPERTIES
+    set_tests_properties(${test_prefix}mpi.${name}.np${ranks} PROPERTIES
       PROCESSORS ${ranks} TIMEOUT ${ctest_timeout} LABELS mpi
       ENVIRONMENT "${SHARDLM_MPI_TEST_ENVIRONMENT};${ARG_ENVIRONMENT}")
   endforeach()

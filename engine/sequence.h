@@ -19,10 +19,10 @@ std::string_view name(FinishReason reason);  ///< "stop", "length", "eos"
 
 /// What is asked for one sequence. The prompt has at least one id and fits the context.
 struct Request {
-  std::vector<std::int32_t> prompt;
-  SamplingParams sampling;
+  std::vector<std::int32_t> prompt = {};
+  SamplingParams sampling = {};
   std::int64_t max_tokens = 0;
-  std::vector<std::string> stops;
+  std::vector<std::string> stops = {};
   bool ignore_eos = false;
 };
 

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "base/error.h"
@@ -65,7 +66,7 @@ void require_folder(const fs::path& dir) {
   if (status.type() == fs::file_type::not_found) refuse("the model folder does not exist");
   if (error) refuse("the model folder cannot be examined: " + error.message());
   if (!fs::is_directory(status)) refuse("the model is a file, not a folder");
-  fs::directory_iterator(dir, error);
+  const fs::directory_iterator first_entry(dir, error);
   if (error) refuse("the model folder cannot be read: " + error.message());
 }
 
@@ -112,21 +113,24 @@ Index read_index(const fs::path& path) {
   return index;
 }
 
+std::string first_few(const std::vector<std::string>& names) {
+  constexpr std::size_t kShown = 5;
+  const auto shown = std::span(names).first(std::min(names.size(), kShown));
+  return fmt::format("{}{}", fmt::join(shown, ", "), shown.size() < names.size() ? ", ..." : "");
+}
+
 void require_shards(const Index& index, const fs::path& path) {
   std::vector<std::string> missing;
   for (const std::string& shard : index.shards) {
     if (!has_entry(path.parent_path() / shard)) missing.push_back(shard);
   }
   if (missing.empty()) return;
-  const std::size_t shown = std::min<std::size_t>(missing.size(), 5);
-  fail(ExitCode::model_files,
-       {.what =
-            fmt::format("{} of {} weight files are missing", missing.size(), index.shards.size()),
-        .expected = "every shard that the index names",
-        .found = fmt::format("no {}{}", fmt::join(missing.begin(), missing.begin() + shown, ", "),
-                             shown < missing.size() ? ", ..." : ""),
-        .where = path.string(),
-        .remedy = "download the rest of the model"});
+  fail(ExitCode::model_files, {.what = fmt::format("{} of {} weight files are missing",
+                                                   missing.size(), index.shards.size()),
+                               .expected = "every shard that the index names",
+                               .found = "no " + first_few(missing),
+                               .where = path.string(),
+                               .remedy = "download the rest of the model"});
 }
 
 std::string file_name(const std::string& path) { return fs::path(path).filename().string(); }
@@ -183,11 +187,9 @@ void Checkpoint::open_sharded(const fs::path& path) {
     if (!index.weight_map.contains(tensor->name)) extra.push_back(in_quotes(tensor->name));
   }
   if (!extra.empty()) {
-    const std::size_t shown = std::min<std::size_t>(extra.size(), 5);
-    warnings_.push_back(fmt::format(
-        "{}: {} tensors of the shards are not in weight_map (loaded all the same): {}{}",
-        path.string(), extra.size(), fmt::join(extra.begin(), extra.begin() + shown, ", "),
-        shown < extra.size() ? ", ..." : ""));
+    warnings_.push_back(
+        fmt::format("{}: {} tensors of the shards are not in weight_map (loaded all the same): {}",
+                    path.string(), extra.size(), first_few(extra)));
   }
   if (auto warning = total_size_warning(index, files_, path.string())) {
     warnings_.push_back(*std::move(warning));

@@ -35,7 +35,7 @@ struct Entry {
 };
 
 std::string_view header_text(std::span<const std::byte> bytes, const std::string& file) {
-  const auto refuse = [&file](std::string what, std::string expected, std::string found) {
+  const auto refuse = [&file](const std::string& what, std::string expected, std::string found) {
     fail(ExitCode::model_files, {.what = "not a safetensors file: " + what,
                                  .expected = std::move(expected),
                                  .found = std::move(found),

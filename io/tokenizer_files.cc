@@ -1,6 +1,8 @@
 #include "io/tokenizer_files.h"
 
 #include <nlohmann/json.hpp>
+#include <string_view>
+#include <system_error>
 
 #include "base/error.h"
 #include "io/json.h"

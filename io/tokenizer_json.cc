@@ -1,5 +1,7 @@
 #include "io/tokenizer_json.h"
 
+#include <algorithm>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>

@@ -34,7 +34,7 @@ VENDORS = {
     "nlohmann/*": ["io/*", "model/*", "launcher/*", "tests/*"],
     "CLI/*": ["launcher/*"],
     "yaml-cpp/*": ["launcher/*", "tests/unit/launcher/*"],
-    "hwy/*": ["backend/cpu/*"],
+    "hwy/*": ["backend/cpu/*", "bench/*"],
     "utf8proc.h": ["io/*"],
     "spdlog/*": ["base/*"],
     "cuda*.h": ["backend/cuda/*"],

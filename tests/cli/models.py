@@ -163,16 +163,16 @@ def constant_model(folder, logits, n_positions=16, tokenizer=None, **fields):
 
 
 def forced_model(folder, ids, n_prompt=1, vocab_size=50257, tokenizer=GPT2_BPE, **fields):
-    """A model that continues any prompt of n_prompt ids with `ids`, then with the last of them:
+    """A model that continues any prompt of n_prompt ids with `ids` and has no position for more:
     blocks are zero, row p of wpe points along the axis of the id wanted next, and the head's row
     of that id has that axis alone."""
     distinct = sorted(set(ids))
     d = max(4, len(distinct) + 1)
-    config = config_of(n_embd=d, n_positions=n_prompt + len(ids), vocab_size=vocab_size,
+    config = config_of(n_embd=d, n_positions=n_prompt + len(ids) - 1, vocab_size=vocab_size,
                        tie_word_embeddings=False, **fields)
     axis = {id_: [8.0 if i == k else 0.0 for i in range(d)] for k, id_ in enumerate(distinct)}
     tensors = zero_tensors(config)
-    wanted = [ids[0]] * (n_prompt - 1) + list(ids) + [ids[-1]]
+    wanted = [ids[0]] * (n_prompt - 1) + list(ids)
     tensors["wpe.weight"] = Tensor([config["n_positions"], d],
                                    [x for id_ in wanted for x in axis[id_]])
     tensors["lm_head.weight"] = Tensor.rows([vocab_size, d], axis)

@@ -46,11 +46,9 @@ class Seeds(CliTest):
         self.assertEqual([v["seed"] for v in values], [1, 2, 2 ** 64 - 1, 1])
 
     def test_a_drawn_seed_is_printed_and_repeats_the_run(self):
-        first, second = (self.json_of(self.command(["The"])[:-3] + ["--prompt", "The"])
-                         for _ in range(2))
+        first, second = (self.object_of(r) for r in run_all([(self.command(["The"]), None)] * 2))
         self.assertNotEqual(first["seed"], second["seed"])
-        again = self.json_of(["generate", "--model", DEMO, "--max-tokens", 40, "--prompt", "The",
-                              "--seed", first["seed"]])
+        again = self.object_of(run(self.command(["The"], "--seed", first["seed"])))
         self.assertEqual(again["sequences"], first["sequences"])
         plain = run(["generate", "--model", TINY, "--max-tokens", 1, *ids_words([1])])
         self.assertRegex(plain.err, r"seed \d+")

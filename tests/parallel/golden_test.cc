@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -92,8 +93,8 @@ TEST_P(Golden, greedy_ids_are_those_of_transformers) {
 
 INSTANTIATE_TEST_SUITE_P(
     Cases, Golden, testing::Combine(testing::ValuesIn(golden_cases()), testing::Values(1, 2, 3, 4, 5, 7)),
-    [](const auto& info) {
-      return std::get<0>(info.param) + "_ranks_" + std::to_string(std::get<1>(info.param));
+    [](const auto& instance) {
+      return std::get<0>(instance.param) + "_ranks_" + std::to_string(std::get<1>(instance.param));
     });
 
 }  // namespace

@@ -2,6 +2,9 @@
 // prompt was cut, on the order of a batch, or on whether someone listens.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "tests/parallel/model_ranks.h"
 
 namespace shardlm {
@@ -21,10 +24,10 @@ SequencePlan part(std::vector<std::int32_t> ids, std::int64_t start, std::int32_
 }
 
 // The best candidate's raw logit of each query: float bits that any change would touch.
-std::vector<float> best_logits(Coordinator& coordinator, StepPlan plan) {
-  std::vector<float> best;
+std::vector<double> best_logits(Coordinator& coordinator, StepPlan plan) {
+  std::vector<double> best;
   for (const auto& of_ranks : coordinator.run(plan)) {
-    float max = -INFINITY;
+    double max = -INFINITY;
     for (const LogitReply& r : of_ranks) max = std::max(max, r.raw.max);
     best.push_back(max);
   }
@@ -52,8 +55,8 @@ TEST_P(Steps, a_row_does_not_depend_on_the_batch) {
     const auto alone_c = best_logits(me.coordinator, asking_last({part(c, 0, 2)}));
     const auto batch = best_logits(me.coordinator, asking_last({part(a, 0, 3), part(b, 0, 4), part(c, 0, 5)}));
     const auto turned = best_logits(me.coordinator, asking_last({part(c, 0, 6), part(a, 0, 7), part(b, 0, 8)}));
-    EXPECT_EQ(batch, (std::vector<float>{alone_a[0], alone_b[0], alone_c[0]}));
-    EXPECT_EQ(turned, (std::vector<float>{alone_c[0], alone_a[0], alone_b[0]}));
+    EXPECT_EQ(batch, (std::vector<double>{alone_a[0], alone_b[0], alone_c[0]}));
+    EXPECT_EQ(turned, (std::vector<double>{alone_c[0], alone_a[0], alone_b[0]}));
   });
 }
 
@@ -62,7 +65,7 @@ TEST_P(Steps, a_prompt_may_be_cut_anywhere) {
     const auto ids = some_ids(13, 4);
     const auto whole = best_logits(me.coordinator, asking_last({part(ids, 0, 0)}));
     for (int chunk = 1; chunk < 13; ++chunk) {
-      std::vector<float> last;
+      std::vector<double> last;
       for (int begin = 0; begin < 13; begin += chunk) {
         const int end = std::min(begin + chunk, 13);
         last = best_logits(me.coordinator, asking_last({part({ids.begin() + begin, ids.begin() + end}, begin, 1)}));
@@ -74,7 +77,7 @@ TEST_P(Steps, a_prompt_may_be_cut_anywhere) {
 
 TEST_P(Steps, listening_changes_no_bit) {
   const auto ids = some_ids(7, 5);
-  std::vector<float> silent, heard;
+  std::vector<double> silent, heard;
   run_model(kModel, GetParam(), [&](ModelRank& me) { silent = best_logits(me.coordinator, asking_last({part(ids, 0, 0)})); });
   run_model(kModel, GetParam(), [&](ModelRank& me) { heard = best_logits(me.coordinator, asking_last({part(ids, 0, 0)})); },
             {.dump = true});
@@ -84,10 +87,10 @@ TEST_P(Steps, listening_changes_no_bit) {
 TEST_P(Steps, asking_again_answers_about_the_same_rows) {
   run_model(kModel, GetParam(), [&](ModelRank& me) {
     StepPlan plan = whole_step(some_ids(6, 6));
-    std::vector<float> all = best_logits(me.coordinator, plan);
+    std::vector<double> all = best_logits(me.coordinator, plan);
     plan.command = Command::ask;
     plan.queries = {plan.queries[1], plan.queries[4]};
-    EXPECT_EQ(best_logits(me.coordinator, plan), (std::vector<float>{all[1], all[4]}));
+    EXPECT_EQ(best_logits(me.coordinator, plan), (std::vector<double>{all[1], all[4]}));
   });
 }
 
@@ -103,7 +106,7 @@ TEST_P(Steps, decoding_allocates_nothing_after_warm_up) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Steps, testing::Values(1, 2, 3, 5, 7),
-                         [](const auto& info) { return "ranks_" + std::to_string(info.param); });
+                         [](const auto& instance) { return "ranks_" + std::to_string(instance.param); });
 
 }  // namespace
 }  // namespace shardlm

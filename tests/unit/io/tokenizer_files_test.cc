@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -22,7 +23,6 @@ using test::TempFolder;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::IsEmpty;
 
 using Ids = std::vector<std::int32_t>;
 
@@ -54,6 +54,13 @@ TEST(TokenizerFiles, a_folder_without_them_has_no_tokenizer) {
   EXPECT_EQ(Tokenizer::load(folder.path()), nullptr);
   folder.write("tokenizer_config.json", "{}");
   EXPECT_EQ(Tokenizer::load(folder.path()), nullptr);
+}
+
+TEST(TokenizerFiles, a_link_to_nothing_is_an_unreadable_file) {
+  const TempFolder folder;
+  folder.write("merges.txt", kMerges);
+  std::filesystem::create_symlink("nowhere", folder.path() / "vocab.json");
+  EXPECT_THAT(error_of([&] { Tokenizer::load(folder.path()); }), HasSubstr("vocab.json"));
 }
 
 TEST(TokenizerFiles, the_missing_one_is_named) {
@@ -276,15 +283,16 @@ TEST(TokenizerJson, harmless_settings_are_taken) {
   EXPECT_THAT(encode(folder, "ab ab"), ElementsAre(5, 6));
 }
 
-// Every beginning of the file is loaded or refused; and with the rest missing, refused.
+// Every `step`-th beginning of a file, which is a JSON object, is refused, and the whole loads.
 void expect_beginnings_refused(const std::vector<std::pair<std::string, std::string>>& files,
-                               std::size_t cut) {
+                               std::size_t cut, std::size_t step = 1) {
   const TempFolder folder;
   for (const auto& [name, text] : files) folder.write(name, text);
   const auto& [name, text] = files[cut];
   const std::size_t end = text.find_last_of('}');
   ASSERT_NE(end, std::string::npos);
-  for (std::size_t length = 0; length <= end; ++length) {
+  for (std::size_t length = 0; length <= end; length += step) {
+    std::filesystem::remove(folder.path() / name);  // writing over a file may wait for the disk
     folder.write(name, std::string_view(text).substr(0, length));
     EXPECT_THAT(error_of([&] { Tokenizer::load(folder.path()); }), HasSubstr(name)) << length;
   }
@@ -299,7 +307,8 @@ TEST(TokenizerFiles, files_cut_short_are_refused) {
        {"vocab.json", "tokenizer_config.json", "special_tokens_map.json", "merges.txt"}) {
     files.emplace_back(name, read_file(model + name));
   }
-  for (std::size_t cut = 0; cut < 3; ++cut) expect_beginnings_refused(files, cut);
+  expect_beginnings_refused(files, 0);
+  for (const std::size_t cut : {1, 2}) expect_beginnings_refused(files, cut, 17);
   expect_beginnings_refused({{"tokenizer.json", read_file(kTokenizerJson)}}, 0);
 }
 
