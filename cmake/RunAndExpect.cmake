@@ -1,6 +1,6 @@
 # cmake -DEXIT_CODE=n -DSTDERR=regex -DTIMEOUT=seconds -P RunAndExpect.cmake -- command args...
-# Runs the command, shows what it writes, and fails unless it ends with the exit code and its
-# standard error matches the regex (empty: anything does).
+# Runs the command, shows what it writes, and fails unless it ends with the exit code (a number, or
+# "nonzero") and its standard error matches the regex (empty: anything does).
 set(command "")
 set(after_dashes FALSE)
 math(EXPR last "${CMAKE_ARGC} - 1")
@@ -11,8 +11,13 @@ foreach(i RANGE ${last})
     set(after_dashes TRUE)
   endif()
 endforeach()
-execute_process(COMMAND ${command} TIMEOUT ${TIMEOUT} RESULT_VARIABLE code ERROR_VARIABLE errors ECHO_ERROR_VARIABLE)
-if(NOT code STREQUAL EXIT_CODE)
+execute_process(COMMAND ${command} TIMEOUT ${TIMEOUT}
+                RESULT_VARIABLE code ERROR_VARIABLE errors ECHO_ERROR_VARIABLE)
+if(EXIT_CODE STREQUAL "nonzero")
+  if(code STREQUAL "0" OR NOT code MATCHES "^[0-9]+$")
+    message(FATAL_ERROR "exit code: expected not 0, found ${code}")
+  endif()
+elseif(NOT code STREQUAL EXIT_CODE)
   message(FATAL_ERROR "exit code: expected ${EXIT_CODE}, found ${code}")
 endif()
 if(STDERR AND NOT errors MATCHES "${STDERR}")

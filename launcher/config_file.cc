@@ -22,25 +22,37 @@ std::string line_of(const YAML::Mark& mark) {
 }
 
 std::string read_bytes(const std::string& path) {
-  const auto refuse = [&](const std::string& found) {
-    fail(ExitCode::usage,
-         {.expected = "a YAML file of at most 1 MiB", .found = found, .where = "--config " + path});
+  const auto refuse = [&](const std::string& what) {
+    fail(ExitCode::usage, {.what = what, .where = "--config " + path});
   };
-  if (std::filesystem::is_directory(path)) refuse("a folder");
+  if (std::filesystem::is_directory(path)) refuse("is a folder, not a YAML file");
   std::ifstream file(path, std::ios::binary);
-  if (!file) refuse("nothing that can be opened");
+  if (!file) refuse("cannot be opened");
   std::string bytes(kLargestFile + 1, '\0');
   file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  if (file.bad()) refuse("a file that cannot be read");
+  if (file.bad()) refuse("cannot be read");
   bytes.resize(static_cast<std::size_t>(file.gcount()));
-  if (bytes.size() > kLargestFile) refuse("more bytes");
+  if (bytes.size() > kLargestFile) refuse("is larger than 1 MiB, so hardly a configuration");
   return bytes;
+}
+
+// yaml-cpp takes the end of the file for a missing closing quotation mark; an end of the document
+// inside of one is an error to it.
+void check_closed(const std::string& bytes, const std::string& path) {
+  try {
+    YAML::LoadAll(bytes + "\n...\n");
+  } catch (const YAML::Exception& error) {
+    fail(ExitCode::usage,
+         {.what = "not valid YAML: a quotation mark is not closed before the end of the file",
+          .where = path + line_of(error.mark)});
+  }
 }
 
 YAML::Node parse_document(const std::string& path) {
   const std::string bytes = read_bytes(path);
   try {
     const std::vector<YAML::Node> documents = YAML::LoadAll(bytes);
+    check_closed(bytes, path);
     if (documents.size() > 1) {
       fail(ExitCode::usage, {.expected = "one YAML document",
                              .found = std::to_string(documents.size()),
@@ -189,8 +201,8 @@ class Reader {
   void top_key(const std::string& key, const YAML::Mark& mark, const YAML::Node& value) {
     if (find_command(tables_, key)) return section(key, mark, value);
     if (find_option(table_, key)) {
-      add(table_, key, mark, value, file_.top);
-      return;
+      check_only(table_.name, key, mark, value);
+      return add(table_, key, mark, value, file_.top);
     }
     std::vector<std::string> known;
     for (const CommandTable& other : tables_) {
@@ -213,11 +225,8 @@ class Reader {
              [&](const std::string& key, const YAML::Mark& at, const YAML::Node& value) {
                if (!find_option(table, key))
                  refuse_key(key, at, option_names(table), " of " + name);
-               if (table.name == table_.name) {
-                 add(table_, key, at, value, file_.section);
-               } else {
-                 check_only(name, key, at, value);
-               }
+               check_only(name, key, at, value);
+               if (table.name == table_.name) add(table_, key, at, value, file_.section);
              });
   }
 
@@ -233,7 +242,7 @@ class Reader {
     }
   }
 
-  // A value that this run has no use for must be right all the same.
+  // A value that is overridden, or of no use to this run, must be right all the same.
   void check_only(const std::string& command, const std::string& key, const YAML::Mark& mark,
                   const YAML::Node& value) {
     std::vector<Assignment> assignments;
@@ -256,7 +265,7 @@ class Reader {
   std::string path_;
   std::span<const CommandTable> tables_;
   const CommandTable& table_;
-  CommandSet scratch_;  // takes the values of other sub-commands
+  CommandSet scratch_;  // takes values that are only checked
   std::vector<CommandTable> scratch_tables_;
   ConfigFile file_;
 };

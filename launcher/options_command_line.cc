@@ -59,38 +59,44 @@ bool is_bare(const std::string& word) {
   return word.size() < 2 || word[0] != '-' || number;
 }
 
+// Splits "--name=value" and reads the further words of an option's value from `words`, from i on.
+void append_value(const CommandTable& table, const OptionSpec& option,
+                  std::span<const std::string> words, std::size_t& i,
+                  std::vector<std::string>& plain) {
+  const std::string& word = words[i];
+  const std::size_t equals = word.find('=');
+  plain.push_back(word.substr(0, equals));
+  int missing = option.values;
+  if (equals != std::string::npos) {
+    plain.push_back(word.substr(equals + 1));
+    --missing;
+  }
+  for (; missing > 0; --missing) {
+    if (++i == words.size()) refuse_missing_value(option, nullptr);
+    if (words[i] == "--help" || find_flag(table, words[i])) refuse_missing_value(option, &words[i]);
+    plain.push_back(words[i]);
+  }
+}
+
 // The words as CLI11 cannot misread them. By itself it takes the next word as the value of
 // "--name=", loses "++", and knows no bare word that stands for a flag.
 std::vector<std::string> plain_words(const CommandTable& table,
                                      std::span<const std::string> words) {
   std::vector<std::string> plain;
   bool all_bare = false;
+  bool all_known = true;  // a bare word after an unknown flag is that flag's value
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];
     if (!all_bare && word == "--") {
       all_bare = true;
-      continue;
-    }
-    if (all_bare || is_bare(word)) {
-      plain.insert(plain.end(), {"--" + bare_option(table, word).name, word});
-      continue;
-    }
-    const std::size_t equals = word.find('=');
-    const std::optional<Flag> flag = find_flag(table, word.substr(0, equals));
-    if (!flag || flag->option->is_switch()) {
+    } else if (all_bare || is_bare(word)) {
+      if (all_known) plain.insert(plain.end(), {"--" + bare_option(table, word).name, word});
+    } else if (const auto flag = find_flag(table, word.substr(0, word.find('=')));
+               flag && !flag->option->is_switch()) {
+      append_value(table, *flag->option, words, i, plain);
+    } else {
+      all_known = all_known && flag;
       plain.push_back(word);
-      continue;
-    }
-    plain.push_back(word.substr(0, equals));
-    int missing = flag->option->values;
-    if (equals != std::string::npos) {
-      plain.push_back(word.substr(equals + 1));
-      --missing;
-    }
-    for (; missing > 0; --missing) {
-      if (++i == words.size()) refuse_missing_value(*flag->option, nullptr);
-      if (find_flag(table, words[i])) refuse_missing_value(*flag->option, &words[i]);
-      plain.push_back(words[i]);
     }
   }
   return plain;

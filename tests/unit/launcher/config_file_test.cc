@@ -200,12 +200,12 @@ INSTANTIATE_TEST_SUITE_P(
                     BadFile{"text\n", {"c.yaml:1: the file: expected a map"}},
                     BadFile{"seed: 1\n---\nseed: 2\n", {"expected one YAML document, found 2"}},
                     BadFile{std::string(100000, '['), {"not valid YAML"}},
-                    BadFile{std::string((1 << 20) + 1, '#'), {"at most 1 MiB"}}));
+                    BadFile{std::string((1 << 20) + 1, '#'), {"larger than 1 MiB"}}));
 
 TEST(ConfigFile, UnreadableFilesAreNamed) {
   EXPECT_THAT(usage_error({"generate", "--config", "/nonexistent/c.yaml"}),
               AllOf(HasSubstr("--config /nonexistent/c.yaml"), HasSubstr("cannot be opened")));
-  EXPECT_THAT(usage_error({"generate", "--config", testing::TempDir()}), HasSubstr("a folder"));
+  EXPECT_THAT(usage_error({"generate", "--config", testing::TempDir()}), HasSubstr("is a folder"));
   EXPECT_THAT(usage_error({"generate", "--config", "a", "--config", "b"}), HasSubstr("--config"));
 }
 

@@ -20,7 +20,8 @@ TEST(Fault, strikes_the_named_rank_at_the_named_step) {
 }
 
 TEST(Fault, a_text_that_means_nothing_is_refused) {
-  for (const char* text : {"", "rank=x,stage=load,action=throw", "rank=1,stage=load", "rank=1,stage=end,action=kill"}) {
+  for (const char* text : {"", "rank=x,stage=load,action=throw", "rank=1,stage=load",
+                           "rank=1,stage=end,action=kill"}) {
     EXPECT_THROW(Fault::parse(text, 0), Error) << text;
   }
 }
