@@ -53,7 +53,7 @@ enum class Activation {
 struct SequenceRows {
   std::int64_t first_row = 0;
   std::int64_t n_rows = 0;
-  std::int64_t start = 0;            ///< position of the first row = tokens already in the cache
+  std::int64_t start = 0;  ///< position of the first row = tokens already in the cache
   std::span<const std::int32_t> blocks;  ///< KV blocks in order; cover start + n_rows tokens
 };
 
@@ -71,58 +71,58 @@ class KvStorage {
 /// What a row of the residual stream becomes: x += sum of the addends in their order, + bias; and,
 /// if `norm`, normed = layer_norm(x). Float32 throughout, in exactly this order.
 struct ResidualUpdate {
-  const Tensor* bias = nullptr;            ///< [1, n] or none
-  Tensor* residual = nullptr;              ///< [T, n]
-  const LayerNormParams* norm = nullptr;   ///< none: `normed` stays untouched
-  Tensor* normed = nullptr;                ///< [T, n]
+  const Tensor* bias = nullptr;           ///< [1, n] or none
+  Tensor* residual = nullptr;             ///< [T, n]
+  const LayerNormParams* norm = nullptr;  ///< none: `normed` stays untouched
+  Tensor* normed = nullptr;               ///< [T, n]
 };
 
 /// A logit of one vocabulary id that is changed before sampling.
 struct LogitPenalty {
-  std::int32_t id = 0;         ///< global id
-  bool repeated = false;       ///< repetition: logit > 0 ? logit / repetition : logit * repetition
-  float subtract = 0;          ///< presence + count * frequency
+  std::int32_t id = 0;    ///< global id
+  bool repeated = false;  ///< repetition: logit > 0 ? logit / repetition : logit * repetition
+  float subtract = 0;     ///< presence + count * frequency
 };
 
 /// A question about one row of a vocabulary shard's logits.
 struct LogitQuery {
-  float repetition = 1;        ///< factor for the `repeated` penalties
+  float repetition = 1;                          ///< factor for the `repeated` penalties
   std::span<const LogitPenalty> penalties = {};  ///< sorted by id; may hold ids of other shards
-  double temperature = 0;      ///< 0: candidates by penalised logit alone
-  int n_candidates = 1;        ///< best penalised ids wanted (ties: lowest id)
-  bool noise = false;          ///< rank candidates by logit / temperature + Gumbel(seed, sequence,
-                               ///< position, id) instead: the best one is then an exact sample
+  double temperature = 0;                        ///< 0: candidates by penalised logit alone
+  int n_candidates = 1;                          ///< best penalised ids wanted (ties: lowest id)
+  bool noise = false;  ///< rank candidates by logit / temperature + Gumbel(seed, sequence,
+                       ///< position, id) instead: the best one is then an exact sample
   std::uint64_t seed = 0, sequence = 0, position = 0;
-  int n_top = 0;               ///< best raw ids wanted, for log-probabilities
-  std::int32_t target = -1;    ///< an id whose raw logit is wanted; -1: none
+  int n_top = 0;             ///< best raw ids wanted, for log-probabilities
+  std::int32_t target = -1;  ///< an id whose raw logit is wanted; -1: none
 };
 
 struct Candidate {
-  std::int32_t id = 0;   ///< global id
-  float raw = 0;         ///< the logit
-  float penalised = 0;   ///< the logit after penalties
-  double score = 0;      ///< what ranks it: penalised, or with noise penalised / temperature + noise
+  std::int32_t id = 0;  ///< global id
+  float raw = 0;        ///< the logit
+  float penalised = 0;  ///< the logit after penalties
+  double score = 0;     ///< what ranks it: penalised, or with noise penalised / temperature + noise
 };
 
 /// Sum of exp(x - max) over a set of logits, kept apart from its max so that shards can be joined.
 struct LogSumExp {
-  double max = 0;        ///< -infinity if the set is empty
+  double max = 0;  ///< -infinity if the set is empty
   double sum = 0;
 };
 
 struct LogitReply {
-  std::int32_t first_bad_id = -1;      ///< first allowed id with a logit that is not finite
-  LogSumExp raw;                       ///< over the shard's allowed ids
-  LogSumExp tempered;                  ///< of penalised / temperature (temperature 0: of penalised)
-  std::vector<Candidate> candidates;   ///< best first; all of the shard if it has fewer
-  std::vector<Candidate> top;          ///< best raw first
-  std::optional<float> target;         ///< raw logit of the target if it is of this shard
+  std::int32_t first_bad_id = -1;     ///< first allowed id with a logit that is not finite
+  LogSumExp raw;                      ///< over the shard's allowed ids
+  LogSumExp tempered;                 ///< of penalised / temperature (temperature 0: of penalised)
+  std::vector<Candidate> candidates;  ///< best first; all of the shard if it has fewer
+  std::vector<Candidate> top;         ///< best raw first
+  std::optional<float> target;        ///< raw logit of the target if it is of this shard
 };
 
 /// What the rows of a logits tensor stand for.
 struct VocabShard {
-  std::int32_t begin = 0;                    ///< global id of column 0
-  std::span<const std::uint8_t> allowed;     ///< one a column: 0 = never looked at (no token)
+  std::int32_t begin = 0;                 ///< global id of column 0
+  std::span<const std::uint8_t> allowed;  ///< one a column: 0 = never looked at (no token)
 };
 
 /// One device of one rank. Not for use from several threads at once.
@@ -139,8 +139,8 @@ class Backend {
   virtual std::unique_ptr<KvStorage> make_kv_storage(std::int64_t n_head, std::int64_t head_dim,
                                                      std::int64_t n_blocks,
                                                      std::int64_t block_tokens) = 0;
-  virtual void upload(std::span<const float> from, const Tensor& to) = 0;    ///< row by row
-  virtual void download(const Tensor& from, std::span<float> to) = 0;        ///< row by row
+  virtual void upload(std::span<const float> from, const Tensor& to) = 0;  ///< row by row
+  virtual void download(const Tensor& from, std::span<float> to) = 0;      ///< row by row
   virtual void synchronize() = 0;
 
   /// out[t] = column ids[t] of the table (an output of the matrix), 0 where ids[t] < 0.

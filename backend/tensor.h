@@ -22,7 +22,11 @@ class Tensor {
  public:
   Tensor() = default;
   Tensor(std::shared_ptr<Buffer> buffer, std::int64_t rows, std::int64_t cols)
-      : buffer_(std::move(buffer)), data_(buffer_->data()), rows_(rows), cols_(cols), stride_(cols) {}
+      : buffer_(std::move(buffer)),
+        data_(buffer_->data()),
+        rows_(rows),
+        cols_(cols),
+        stride_(cols) {}
 
   /// A view of memory that someone else owns for longer (a shared-memory slot).
   static Tensor borrow(float* data, std::int64_t rows, std::int64_t cols);

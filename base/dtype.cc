@@ -16,13 +16,13 @@ struct Row {
 };
 
 constexpr std::array kTable = {
-    Row{DType::f64, "F64", 64},       Row{DType::f32, "F32", 32},
-    Row{DType::f16, "F16", 16},       Row{DType::bf16, "BF16", 16},
-    Row{DType::i64, "I64", 64},       Row{DType::i32, "I32", 32},
-    Row{DType::i16, "I16", 16},       Row{DType::i8, "I8", 8},
-    Row{DType::u64, "U64", 64},       Row{DType::u32, "U32", 32},
-    Row{DType::u16, "U16", 16},       Row{DType::u8, "U8", 8},
-    Row{DType::boolean, "BOOL", 8},   Row{DType::c64, "C64", 64},
+    Row{DType::f64, "F64", 64},        Row{DType::f32, "F32", 32},
+    Row{DType::f16, "F16", 16},        Row{DType::bf16, "BF16", 16},
+    Row{DType::i64, "I64", 64},        Row{DType::i32, "I32", 32},
+    Row{DType::i16, "I16", 16},        Row{DType::i8, "I8", 8},
+    Row{DType::u64, "U64", 64},        Row{DType::u32, "U32", 32},
+    Row{DType::u16, "U16", 16},        Row{DType::u8, "U8", 8},
+    Row{DType::boolean, "BOOL", 8},    Row{DType::c64, "C64", 64},
     Row{DType::f8_e5m2, "F8_E5M2", 8}, Row{DType::f8_e4m3, "F8_E4M3", 8},
     Row{DType::f8_e8m0, "F8_E8M0", 8}, Row{DType::f6_e2m3, "F6_E2M3", 6},
     Row{DType::f6_e3m2, "F6_E3M2", 6}, Row{DType::f4, "F4", 4},
@@ -41,7 +41,8 @@ T load(const std::byte* from) {
 float half_to_float(std::uint16_t half) {
   const std::uint32_t sign = (half & 0x8000u) << 16;
   const std::uint32_t magnitude = half & 0x7fffu;
-  if (magnitude >= 0x7c00u) return std::bit_cast<float>(sign | 0x7f800000u | (magnitude & 0x3ffu) << 13);
+  if (magnitude >= 0x7c00u)
+    return std::bit_cast<float>(sign | 0x7f800000u | (magnitude & 0x3ffu) << 13);
   const float scaled = std::bit_cast<float>(magnitude << 13) * 0x1p112f;  // rebias 15 -> 127
   return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(scaled));
 }
@@ -84,9 +85,8 @@ void to_float32(DType dtype, std::span<const std::byte> from, std::span<float> t
         return std::bit_cast<float>(static_cast<std::uint32_t>(x) << 16);
       });
     default:
-      throw Error(ExitCode::model_files,
-                  "cannot compute with dtype " + std::string(name(dtype)) + "; supported: " +
-                      std::string(float_dtype_names()));
+      throw Error(ExitCode::model_files, "cannot compute with dtype " + std::string(name(dtype)) +
+                                             "; supported: " + std::string(float_dtype_names()));
   }
 }
 

@@ -10,9 +10,26 @@
 namespace shardlm {
 
 enum class DType : std::uint8_t {
-  f64, f32, f16, bf16,                                      // those that we compute with
-  i64, i32, i16, i8, u64, u32, u16, u8, boolean, c64,       // those that a file may hold
-  f8_e5m2, f8_e4m3, f8_e8m0, f6_e2m3, f6_e3m2, f4,          // beside them
+  f64,
+  f32,
+  f16,
+  bf16,  // those that we compute with
+  i64,
+  i32,
+  i16,
+  i8,
+  u64,
+  u32,
+  u16,
+  u8,
+  boolean,
+  c64,  // those that a file may hold
+  f8_e5m2,
+  f8_e4m3,
+  f8_e8m0,
+  f6_e2m3,
+  f6_e3m2,
+  f4,  // beside them
 };
 
 /// The safetensors spelling ("F32", "BF16", …).

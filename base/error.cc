@@ -13,7 +13,8 @@ std::string describe(const Problem& problem) {
   };
   join(": ", problem.what);
   if (!problem.expected.empty()) join(": ", "expected " + problem.expected);
-  if (!problem.found.empty()) join(problem.expected.empty() ? ": " : ", ", "found " + problem.found);
+  if (!problem.found.empty())
+    join(problem.expected.empty() ? ": " : ", ", "found " + problem.found);
   join("; ", problem.remedy);
   return text;
 }
@@ -21,7 +22,8 @@ std::string describe(const Problem& problem) {
 void fail(ExitCode code, const Problem& problem) { throw Error(code, describe(problem)); }
 
 void check(bool ok, std::string_view what, const char* file, int line) {
-  if (!ok) throw Error(ExitCode::bug, fmt::format("internal check failed at {}:{}: {}", file, line, what));
+  if (!ok)
+    throw Error(ExitCode::bug, fmt::format("internal check failed at {}:{}: {}", file, line, what));
 }
 
 }  // namespace shardlm

@@ -14,9 +14,9 @@ namespace shardlm {
 struct HostTensor {
   std::string name;
   DType dtype = DType::f32;
-  std::vector<std::int64_t> shape;      ///< row-major
-  std::span<const std::byte> bytes;     ///< no alignment promised
-  std::string file;                     ///< for messages
+  std::vector<std::int64_t> shape;   ///< row-major
+  std::span<const std::byte> bytes;  ///< no alignment promised
+  std::string file;                  ///< for messages
 
   std::int64_t elements() const;
   /// Elements [first, first + to.size()) in row-major order, as float32. A dtype that is not a

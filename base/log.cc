@@ -8,9 +8,12 @@ namespace {
 
 spdlog::level::level_enum threshold(Level level) {
   switch (level) {
-    case Level::quiet: return spdlog::level::err;
-    case Level::normal: return spdlog::level::info;
-    case Level::verbose: return spdlog::level::debug;
+    case Level::quiet:
+      return spdlog::level::err;
+    case Level::normal:
+      return spdlog::level::info;
+    case Level::verbose:
+      return spdlog::level::debug;
   }
   return spdlog::level::info;
 }

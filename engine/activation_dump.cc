@@ -38,11 +38,13 @@ void ActivationDump::sharded(std::string_view name, const Tensor& x, const Parti
     const Range columns = scaled(p.of(rank), unit);
     const std::vector<std::byte>& shard = shards_[static_cast<std::size_t>(rank)];
     const std::size_t row_bytes = static_cast<std::size_t>(columns.size()) * sizeof(float);
-    check(shard.size() == row_bytes * static_cast<std::size_t>(x.rows()), "a shard of another shape");
+    check(shard.size() == row_bytes * static_cast<std::size_t>(x.rows()),
+          "a shard of another shape");
     if (row_bytes == 0) continue;
     for (std::int64_t row = 0; row < x.rows(); ++row) {
       const auto to = static_cast<std::size_t>((t.rows - x.rows() + row) * t.cols + columns.begin);
-      std::memcpy(&t.values[to], shard.data() + static_cast<std::size_t>(row) * row_bytes, row_bytes);
+      std::memcpy(&t.values[to], shard.data() + static_cast<std::size_t>(row) * row_bytes,
+                  row_bytes);
     }
   }
 }

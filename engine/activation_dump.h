@@ -24,7 +24,8 @@ class ActivationDump final : public Tap {
   ActivationDump(Backend& backend, Communicator& comm) : backend_(backend), comm_(comm) {}
   bool listening() const override { return true; }
   void replicated(std::string_view name, const Tensor& x) override;
-  void sharded(std::string_view name, const Tensor& x, const Partition& p, std::int64_t unit) override;
+  void sharded(std::string_view name, const Tensor& x, const Partition& p,
+               std::int64_t unit) override;
 
   /// In the order in which a forward pass reports them.
   const std::vector<std::string>& names() const { return names_; }

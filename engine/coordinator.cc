@@ -14,14 +14,16 @@ const std::vector<std::vector<LogitReply>>& Coordinator::run(const StepPlan& pla
   for (std::size_t r = 0; r < n_ranks; ++r) {
     read_replies(answers_[r], rank_replies_);
     check(rank_replies_.size() == plan.queries.size(), "a rank answered another number of queries");
-    for (std::size_t q = 0; q < rank_replies_.size(); ++q) std::swap(replies_[q][r], rank_replies_[q]);
+    for (std::size_t q = 0; q < rank_replies_.size(); ++q)
+      std::swap(replies_[q][r], rank_replies_[q]);
   }
   in_step_ = false;
   return replies_;
 }
 
 void Coordinator::stop(int exit_code) {
-  write_plan({.command = Command::stop, .exit_code = exit_code, .sequences = {}, .queries = {}}, message_);
+  write_plan({.command = Command::stop, .exit_code = exit_code, .sequences = {}, .queries = {}},
+             message_);
   comm_.broadcast({SiteKind::step}, message_, 0);
 }
 

@@ -6,7 +6,10 @@ namespace shardlm {
 
 Executor::Executor(const Context& context, const Model& model, KvCache cache,
                    std::vector<std::uint8_t> allowed, StepHook hook)
-    : context_(context), model_(model), cache_(std::move(cache)), allowed_(std::move(allowed)),
+    : context_(context),
+      model_(model),
+      cache_(std::move(cache)),
+      allowed_(std::move(allowed)),
       hook_(std::move(hook)) {}
 
 void Executor::build_step(const StepPlan& plan) {
@@ -37,7 +40,8 @@ std::span<const LogitReply> Executor::run(const StepPlan& plan) {
     logits = logits_ = model_.forward(step_, cache_);
   } else {
     // Only some rows of the last step are asked about again.
-    logits = context_.backend.allocate(static_cast<std::int64_t>(plan.queries.size()), logits_.cols());
+    logits =
+        context_.backend.allocate(static_cast<std::int64_t>(plan.queries.size()), logits_.cols());
     std::vector<std::int32_t> rows;
     for (const RowQuery& q : plan.queries) {
       const auto at = std::lower_bound(step_.logit_rows.begin(), step_.logit_rows.end(), q.row);

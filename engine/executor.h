@@ -34,7 +34,7 @@ class Executor {
   std::int64_t steps_ = 0;
   // Kept from step to step for their capacity.
   Step step_;
-  Tensor logits_;                       // [step_.logit_rows, local ids]
+  Tensor logits_;  // [step_.logit_rows, local ids]
   std::vector<LogitQuery> queries_;
   std::vector<LogitReply> replies_;
 };

@@ -60,8 +60,8 @@ class Run {
     if (s.ids().empty()) s.first_id_s = now;
     s.last_id_s = now;
     const std::int32_t id = sampled.id;
-    const std::string_view bytes = setup_.tokenizer ? setup_.tokenizer->token_bytes(id)
-                                                    : std::string_view();
+    const std::string_view bytes =
+        setup_.tokenizer ? setup_.tokenizer->token_bytes(id) : std::string_view();
     const std::string text = s.accept(std::move(sampled), bytes, id == setup_.eos);
     if (!text.empty() && on_text_) on_text_(s.index(), text);
   }

@@ -30,8 +30,8 @@ struct GenerateTiming {
 struct GenerateSetup {
   std::int64_t n_positions = 0;
   std::int64_t vocab_size = 0;
-  std::optional<std::int32_t> eos = {};       ///< the id that ends a text
-  const Tokenizer* tokenizer = nullptr;     ///< none: texts stay empty
+  std::optional<std::int32_t> eos = {};  ///< the id that ends a text
+  const Tokenizer* tokenizer = nullptr;  ///< none: texts stay empty
   std::int64_t block_tokens = 32;
   SchedulerLimits limits = {};
   Clock clock = steady_seconds;

@@ -48,7 +48,8 @@ void Scheduler::next(StepPlan& plan, std::vector<Sequence*>& asked) {
     s->n_cached += take;
     row += take;
     if (s->n_cached == s->n_tokens()) {
-      plan.queries.push_back({.row = static_cast<std::int32_t>(row - 1), .query = {}, .penalties = {}});
+      plan.queries.push_back(
+          {.row = static_cast<std::int32_t>(row - 1), .query = {}, .penalties = {}});
       asked.push_back(s);
     }
   }

@@ -52,7 +52,8 @@ Score score(Coordinator& coordinator, std::span<const std::int32_t> ids, const S
       plan_rows(w, begin, std::min(begin + setup.rows_per_step, w.end), ids, plan);
       const auto& replies = coordinator.run(plan);
       for (std::size_t q = 0; q < plan.queries.size(); ++q) {
-        total.nats -= target_logprob(replies[q], 0, static_cast<std::uint64_t>(begin + plan.queries[q].row));
+        total.nats -=
+            target_logprob(replies[q], 0, static_cast<std::uint64_t>(begin + plan.queries[q].row));
       }
       total.tokens += static_cast<std::int64_t>(plan.queries.size());
     }

@@ -9,8 +9,8 @@
 namespace shardlm {
 
 struct ScoreSetup {
-  std::int64_t window = 0;         ///< input tokens of a window, at most the context
-  std::int64_t stride = 0;         ///< input tokens from one window's start to the next; <= window
+  std::int64_t window = 0;  ///< input tokens of a window, at most the context
+  std::int64_t stride = 0;  ///< input tokens from one window's start to the next; <= window
   std::int64_t rows_per_step = 512;
   std::int64_t block_tokens = 32;
 };

@@ -6,9 +6,12 @@ namespace shardlm {
 
 std::string_view name(FinishReason reason) {
   switch (reason) {
-    case FinishReason::stop: return "stop";
-    case FinishReason::length: return "length";
-    case FinishReason::eos: return "eos";
+    case FinishReason::stop:
+      return "stop";
+    case FinishReason::length:
+      return "length";
+    case FinishReason::eos:
+      return "eos";
   }
   return "?";
 }

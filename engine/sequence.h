@@ -29,8 +29,7 @@ struct Request {
 class Sequence {
  public:
   /// `index`: its number in the run, which keys its random draws.
-  Sequence(Request request, std::uint64_t index, std::int64_t n_positions,
-           std::int64_t vocab_size);
+  Sequence(Request request, std::uint64_t index, std::int64_t n_positions, std::int64_t vocab_size);
 
   std::int64_t n_prompt() const { return static_cast<std::int64_t>(request_.prompt.size()); }
   std::int64_t n_tokens() const { return n_prompt() + static_cast<std::int64_t>(ids_.size()); }
@@ -57,9 +56,9 @@ class Sequence {
   void finish_empty() { finish_ = FinishReason::length; }
 
   // The scheduler's book-keeping.
-  std::int64_t n_cached = 0;            ///< tokens in the KV cache
-  std::vector<std::int32_t> blocks;     ///< its KV blocks, in order
-  double first_id_s = 0, last_id_s = 0; ///< when its first and its latest id came
+  std::int64_t n_cached = 0;             ///< tokens in the KV cache
+  std::vector<std::int32_t> blocks;      ///< its KV blocks, in order
+  double first_id_s = 0, last_id_s = 0;  ///< when its first and its latest id came
 
  private:
   Request request_;

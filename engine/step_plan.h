@@ -17,16 +17,16 @@ enum class Command : std::uint8_t {
 
 /// One sequence's part of a step.
 struct SequencePlan {
-  std::int64_t start = 0;             ///< tokens already in the cache
-  std::vector<std::int32_t> ids;      ///< new tokens
-  std::vector<std::int32_t> blocks;   ///< all its KV blocks, in order
+  std::int64_t start = 0;            ///< tokens already in the cache
+  std::vector<std::int32_t> ids;     ///< new tokens
+  std::vector<std::int32_t> blocks;  ///< all its KV blocks, in order
 };
 
 /// A question about the logits of one row of the step.
 struct RowQuery {
-  std::int32_t row = 0;                  ///< ascending over the queries of a step
-  LogitQuery query;                      ///< penalties: see `penalties`
-  std::vector<LogitPenalty> penalties;   ///< what query.penalties views
+  std::int32_t row = 0;                 ///< ascending over the queries of a step
+  LogitQuery query;                     ///< penalties: see `penalties`
+  std::vector<LogitPenalty> penalties;  ///< what query.penalties views
 };
 
 struct StepPlan {

@@ -31,7 +31,9 @@ class ByteWriter {
     append(values.data(), values.size_bytes());
   }
   template <typename T>
-  void put_all(const std::vector<T>& values) { put_all(std::span<const T>(values)); }
+  void put_all(const std::vector<T>& values) {
+    put_all(std::span<const T>(values));
+  }
   void put_all(std::string_view text) { put_all(std::span<const char>(text)); }
 
  private:

@@ -38,8 +38,9 @@ void write_stats(const ActivationDump& dump) {
   for (const std::string& name : dump.names()) {
     const Activation2d& t = dump.at(name);
     const Stats s = statistics(t.values);
-    std::string line = fmt::format("{:<20} [{}, {}] mean {:.6g} var {:.6g} min {:.6g} max {:.6g} first", name,
-                                   t.rows, t.cols, s.mean, s.variance, s.min, s.max);
+    std::string line =
+        fmt::format("{:<20} [{}, {}] mean {:.6g} var {:.6g} min {:.6g} max {:.6g} first", name,
+                    t.rows, t.cols, s.mean, s.variance, s.min, s.max);
     const std::size_t n_first = std::min<std::size_t>(4, t.values.size());
     for (std::size_t i = 0; i < n_first; ++i) line += fmt::format(" {:.6g}", t.values[i]);
     std::cout << line << '\n';
@@ -51,10 +52,15 @@ nlohmann::json stats_json(const ActivationDump& dump) {
   for (const std::string& name : dump.names()) {
     const Activation2d& t = dump.at(name);
     const Stats s = statistics(t.values);
-    const std::vector<float> first(t.values.begin(),
-                                   t.values.begin() + std::min<std::ptrdiff_t>(4, std::ssize(t.values)));
-    list.push_back({{"name", name}, {"shape", {t.rows, t.cols}}, {"mean", s.mean}, {"variance", s.variance},
-                    {"min", s.min}, {"max", s.max}, {"first", first}});
+    const std::vector<float> first(
+        t.values.begin(), t.values.begin() + std::min<std::ptrdiff_t>(4, std::ssize(t.values)));
+    list.push_back({{"name", name},
+                    {"shape", {t.rows, t.cols}},
+                    {"mean", s.mean},
+                    {"variance", s.variance},
+                    {"min", s.min},
+                    {"max", s.max},
+                    {"first", first}});
   }
   return {{"tensors", list}};
 }
@@ -69,12 +75,14 @@ void write_file(const ActivationDump& dump, const std::string& path) {
 }
 
 // One forward pass over the prompt (in chunks if it is longer than --prefill-chunk), all logits.
-void run_passes(Coordinator& coordinator, const DumpOptions& o, const std::vector<std::int32_t>& ids) {
+void run_passes(Coordinator& coordinator, const DumpOptions& o,
+                const std::vector<std::int32_t>& ids) {
   const auto n = static_cast<std::int64_t>(ids.size());
   StepPlan plan;
   plan.sequences.resize(1);
   SequencePlan& s = plan.sequences[0];
-  for (std::int64_t b = 0; b * Session::kBlockTokens < n; ++b) s.blocks.push_back(static_cast<std::int32_t>(b));
+  for (std::int64_t b = 0; b * Session::kBlockTokens < n; ++b)
+    s.blocks.push_back(static_cast<std::int32_t>(b));
   for (std::int64_t begin = 0; begin < n; begin += o.engine.prefill_chunk) {
     const std::int64_t end = std::min(begin + o.engine.prefill_chunk, n);
     s.start = begin;
@@ -119,17 +127,21 @@ std::string first_difference(const SafetensorsFile& a, const SafetensorsFile& b,
                                     [&](const HostTensor& o) { return o.name == t.name; });
     if (other == others.end()) return fmt::format("{}: only in the first file", t.name);
     if (other->shape != t.shape) {
-      return fmt::format("{}: shape {} against {}", t.name, shape_text(t.shape), shape_text(other->shape));
+      return fmt::format("{}: shape {} against {}", t.name, shape_text(t.shape),
+                         shape_text(other->shape));
     }
     const Difference d = compare(t, *other);
     if (d.largest > tolerance * d.scale) {
-      return fmt::format("{}: element {} differs by {:.6g}, {:.3g} of the tensor's largest magnitude {:.6g} "
-                         "(tolerance {:g})", t.name, d.at, d.largest, d.largest / d.scale, d.scale, tolerance);
+      return fmt::format(
+          "{}: element {} differs by {:.6g}, {:.3g} of the tensor's largest magnitude {:.6g} "
+          "(tolerance {:g})",
+          t.name, d.at, d.largest, d.largest / d.scale, d.scale, tolerance);
     }
   }
   for (const HostTensor& t : b.tensors()) {
     const auto& others = a.tensors();
-    if (std::none_of(others.begin(), others.end(), [&](const HostTensor& o) { return o.name == t.name; })) {
+    if (std::none_of(others.begin(), others.end(),
+                     [&](const HostTensor& o) { return o.name == t.name; })) {
       return fmt::format("{}: only in the second file", t.name);
     }
   }
@@ -142,7 +154,8 @@ int run_dump(const DumpOptions& options, MpiWorld& world) {
   Session session(world, options.engine, /*dump_activations=*/true);
   std::vector<std::int32_t> ids;
   session.load([&](Session& s) {
-    const PromptSource source{.kind = PromptSource::Kind::ids, .text = {}, .ids = options.prompt_ids};
+    const PromptSource source{
+        .kind = PromptSource::Kind::ids, .text = {}, .ids = options.prompt_ids};
     ids = prompt_ids(s, source, false, "--prompt-ids");
     const auto n = static_cast<std::int64_t>(ids.size());
     return Demand{.n_blocks = (n + Session::kBlockTokens - 1) / Session::kBlockTokens};
@@ -165,10 +178,12 @@ void run_dump_diff(const DumpOptions& options, std::ostream& out) {
   const double tolerance = options.tolerance;
   const std::string difference = first_difference(a, b, tolerance);
   if (options.shared.json) {
-    out << nlohmann::json({{"equal", difference.empty()}, {"first_difference", difference}}).dump() << '\n';
+    out << nlohmann::json({{"equal", difference.empty()}, {"first_difference", difference}}).dump()
+        << '\n';
   } else {
-    out << (difference.empty() ? fmt::format("no tensor differs beyond {:g} of its scale", tolerance)
-                               : difference)
+    out << (difference.empty()
+                ? fmt::format("no tensor differs beyond {:g} of its scale", tolerance)
+                : difference)
         << '\n';
   }
 }

@@ -62,8 +62,6 @@ class GenerateCommand {
 Demand GenerateCommand::prepare(Session& session) {
   seed_ = o_.seed ? *o_.seed : draw_seed();
   const SamplingParams sampling = sampling_params(o_, seed_);
-  if (!o_.seed && sampling.temperature > 0 && !o_.shared.json)
-    log::info(fmt::format("seed {}", seed_));
   if (session.tokenizer() == nullptr && !o_.stops.empty()) {
     fail(ExitCode::usage, {.what = "--stop",
                            .expected = "a model with a tokenizer",
@@ -84,6 +82,8 @@ Demand GenerateCommand::prepare(Session& session) {
             .block_tokens = Session::kBlockTokens,
             .limits = {.prefill_chunk = o_.engine.prefill_chunk, .max_batch = o_.max_batch}};
   stream_ = !o_.shared.json && o_.stream.value_or(isatty(STDOUT_FILENO) != 0);
+  if (!o_.seed && sampling.temperature > 0 && !o_.shared.json)
+    log::info(fmt::format("seed {}", seed_));
   n_blocks_ = blocks_needed(requests_, setup_);
   return {.n_blocks = n_blocks_};
 }

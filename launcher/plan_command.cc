@@ -17,12 +17,16 @@ json range_json(Range r) { return json::array({r.begin, r.end}); }
 json collectives_json(const std::vector<CollectiveCount>& list) {
   json sites = json::array();
   for (const CollectiveCount& c : list) {
-    sites.push_back({{"site", c.site}, {"kind", c.kind}, {"count", c.count}, {"bytes_each", c.bytes_each}});
+    sites.push_back(
+        {{"site", c.site}, {"kind", c.kind}, {"count", c.count}, {"bytes_each", c.bytes_each}});
   }
-  return {{"collectives", sites}, {"total_count", total_count(list)}, {"total_bytes", total_bytes(list)}};
+  return {{"collectives", sites},
+          {"total_count", total_count(list)},
+          {"total_bytes", total_bytes(list)}};
 }
 
-json plan_json(const PlanOptions& o, const ModelConfig& config, const std::vector<RankShare>& shares) {
+json plan_json(const PlanOptions& o, const ModelConfig& config,
+               const std::vector<RankShare>& shares) {
   json ranks = json::array();
   for (std::size_t r = 0; r < shares.size(); ++r) {
     const RankShare& s = shares[r];
@@ -52,18 +56,21 @@ void write_collectives(std::ostream& out, const std::string& title,
   out << fmt::format("\n{}\n", title);
   if (list.empty()) out << "  none at one rank\n";
   for (const CollectiveCount& c : list) {
-    out << fmt::format("  {:<10} {:<12} {:>6} x {:>12} bytes\n", c.site, c.kind, c.count, c.bytes_each);
+    out << fmt::format("  {:<10} {:<12} {:>6} x {:>12} bytes\n", c.site, c.kind, c.count,
+                       c.bytes_each);
   }
   if (!list.empty()) {
-    out << fmt::format("  {:<10} {:<12} {:>6}   {:>12} bytes\n", "total", "", total_count(list), total_bytes(list));
+    out << fmt::format("  {:<10} {:<12} {:>6}   {:>12} bytes\n", "total", "", total_count(list),
+                       total_bytes(list));
   }
 }
 
 void write_text(std::ostream& out, const PlanOptions& o, const ModelConfig& config,
                 const std::vector<RankShare>& shares) {
-  out << fmt::format("{}: {} layers, {} wide, {} heads of {}, MLP {}, {} ids, context {}; float32\n\n",
-                     o.model, config.n_layer, config.n_embd, config.n_head, config.head_dim(),
-                     config.n_inner, config.vocab_size, config.n_positions);
+  out << fmt::format(
+      "{}: {} layers, {} wide, {} heads of {}, MLP {}, {} ids, context {}; float32\n\n", o.model,
+      config.n_layer, config.n_embd, config.n_head, config.head_dim(), config.n_inner,
+      config.vocab_size, config.n_positions);
   out << fmt::format("{:>4}  {:<9} {:<13} {:<15} {:>14} {:>13}\n", "rank", "heads", "MLP columns",
                      "vocabulary rows", "weight bytes", "KV bytes/token");
   for (std::size_t r = 0; r < shares.size(); ++r) {

@@ -2,33 +2,48 @@
 
 #include <fmt/format.h>
 
+#include <array>
+#include <cstdio>
 #include <fstream>
 #include <iostream>
-#include <iterator>
+#include <optional>
 
 #include "base/error.h"
 
 namespace shardlm {
 namespace {
 
-std::string read_all(std::istream& in) {
-  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+// The bytes up to the end; nothing if they cannot be read. A folder opens, and fails here.
+std::optional<std::string> read_all(std::istream& in) {
+  std::string text;
+  std::array<char, 1 << 16> part;
+  while (in.read(part.data(), part.size()) || in.gcount() > 0) {
+    text.append(part.data(), static_cast<std::size_t>(in.gcount()));
+  }
+  if (in.bad()) return std::nullopt;
+  return text;
+}
+
+std::string read_standard_input() {
+  std::optional<std::string> text = read_all(std::cin);
+  // std::cin takes an error of the C stream below it for the end.
+  if (text && std::ferror(stdin) == 0) return *text;
+  fail(ExitCode::usage, {.what = "cannot be read", .where = "standard input"});
 }
 
 }  // namespace
 
 std::string read_text(const PromptSource& source) {
   if (source.kind == PromptSource::Kind::text) return source.text;
-  if (source.kind == PromptSource::Kind::standard_input) return read_all(std::cin);
+  if (source.kind == PromptSource::Kind::standard_input) return read_standard_input();
   std::ifstream file(source.text, std::ios::binary);
-  std::string text = read_all(file);
-  if (!file.is_open() || file.bad()) {
-    fail(ExitCode::usage, {.what = "text file",
-                           .expected = "a readable file",
-                           .found = "none",
-                           .where = source.text});
-  }
-  return text;
+  std::optional<std::string> text;
+  if (file.is_open()) text = read_all(file);
+  if (text) return *std::move(text);
+  fail(ExitCode::usage, {.what = "text file",
+                         .expected = "a readable file",
+                         .found = file.is_open() ? "one that cannot be read" : "none",
+                         .where = source.text});
 }
 
 std::vector<std::int32_t> source_ids(const Session& session, const PromptSource& source,

@@ -1,12 +1,17 @@
 #include "launcher/run.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <csignal>
 #include <cstdlib>
 #include <iostream>
 #include <optional>
+#include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "backend/cpu/cpu_backend.h"
 #include "base/log.h"
@@ -16,6 +21,7 @@
 #include "launcher/commands.h"
 #include "launcher/errors.h"
 #include "launcher/options.h"
+#include "launcher/session.h"
 #include "launcher/tokenize_command.h"
 #include "launcher/version_command.h"
 
@@ -70,6 +76,36 @@ void run_alone(const Options& options) {
   finish_output();
 }
 
+// What decides which calls a rank makes to the others: the command and the transport.
+std::string calling_text(const Options& options) {
+  const auto with = [](const std::string& command, const EngineOptions& engine) {
+    return fmt::format("{} with --comm {}", command, comm_name(engine.comm));
+  };
+  if (const auto* o = std::get_if<GenerateOptions>(&options.command))
+    return with("generate", o->engine);
+  if (const auto* o = std::get_if<ScoreOptions>(&options.command)) return with("score", o->engine);
+  const auto* o = std::get_if<DumpOptions>(&options.command);
+  return o != nullptr && !o->diff ? with("dump", o->engine) : "a command of one process";
+}
+
+// Ranks that were started differently (mpirun can, and so can a configuration file of one host)
+// would wait for each other for ever.
+void agree_on_command(Communicator& comm, const Options& options) {
+  const std::string mine = calling_text(options);
+  std::vector<std::vector<std::byte>> all;
+  comm.gather({SiteKind::load}, std::as_bytes(std::span(mine)), all, 0);
+  agree(comm, caught([&] {
+          for (std::size_t r = 1; comm.rank() == 0 && r < all.size(); ++r) {
+            const std::string theirs(reinterpret_cast<const char*>(all[r].data()), all[r].size());
+            if (theirs == mine) continue;
+            fail(ExitCode::usage, {.what = fmt::format("rank {} was started differently", r),
+                                   .expected = mine + " as on rank 0",
+                                   .found = theirs,
+                                   .remedy = "give every rank the same options"});
+          }
+        }));
+}
+
 int run_collective(const Options& options, MpiWorld& world) {
   int code = 0;
   if (const auto* o = std::get_if<GenerateOptions>(&options.command))
@@ -91,6 +127,7 @@ int run_in_world(int argc, char** argv, MpiWorld& world) {
       for (const std::string& note : options.notes) log::info(note);
     }
   }));
+  agree_on_command(*comm, options);
   if (is_collective(options)) return run_collective(options, world);
   agree(*comm, caught([&] {
     if (world.rank() == 0) run_alone(options);

@@ -2,8 +2,8 @@
 
 #include <cmath>
 #include <iostream>
-#include <optional>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -54,7 +54,8 @@ class ScoreCommand {
 
   void read_ids(const Session& session) {
     PromptSource text = o_.text;
-    if (text.kind != PromptSource::Kind::ids) text = {.kind = PromptSource::Kind::text, .text = read_text(o_.text), .ids = {}};
+    if (text.kind != PromptSource::Kind::ids)
+      text = {.kind = PromptSource::Kind::text, .text = read_text(o_.text), .ids = {}};
     ids_ = source_ids(session, text, o_.no_special);
     check_ids(session, ids_, "text");
     bytes_ = text_bytes(session, text);

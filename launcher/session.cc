@@ -20,7 +20,6 @@
 #include "model/weights.h"
 
 namespace shardlm {
-namespace {
 
 std::string comm_name(CommChoice choice) {
   switch (choice) {
@@ -34,18 +33,14 @@ std::string comm_name(CommChoice choice) {
   return "auto";
 }
 
-}  // namespace
-
 Session::Session(MpiWorld& world, const EngineOptions& options, bool dump_activations)
-    : world_(world),
-      options_(options),
-      model_dir_(options.model),
-      fault_(Fault::from_environment(world.rank())) {
+    : world_(world), options_(options), model_dir_(options.model) {
   const CoreShare& cores = world.core_share();
   threads_ = options.threads > 0 ? options.threads : auto_threads(cores);
   backend_ = make_cpu_backend(threads_);
   comm_ = make_communicator(world, *backend_, comm_name(options.comm),
                             {.collective_s = options.timeout_s, .load_s = options.load_timeout_s});
+  agree(*comm_, caught([&] { fault_ = Fault::from_environment(rank()); }));
   if (dump_activations) dump_ = std::make_unique<ActivationDump>(*backend_, *comm_);
   context_ = std::make_unique<Context>(Context{*backend_, *comm_, dump_ ? *dump_ : silent_});
   log::verbose(fmt::format("{} on {}; {}; {}", comm_->describe(), world.host_name(),

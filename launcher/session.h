@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "backend/backend.h"
 #include "comm/communicator.h"
@@ -21,6 +22,9 @@
 #include "model/model.h"
 
 namespace shardlm {
+
+/// The name of a transport, as --comm and make_communicator() take it.
+std::string comm_name(CommChoice choice);
 
 /// What a command needs of the engine, decided on rank 0 before the weights are loaded.
 struct Demand {

@@ -39,16 +39,45 @@ constexpr std::array kActivations = {
 
 // Fields of GPT-2 configurations that cannot change what inference computes.
 const std::set<std::string, std::less<>>& harmless_fields() {
-  static const std::set<std::string, std::less<>> fields = {
-      "_attn_implementation_autoset", "_name_or_path", "architectures", "attn_implementation",
-      "attn_pdrop", "bos_token_id", "chunk_size_feed_forward", "decoder_start_token_id", "dtype",
-      "embd_pdrop", "finetuning_task", "gradient_checkpointing", "id2label", "initializer_range",
-      "label2id", "max_length", "n_special", "num_labels", "output_attentions",
-      "output_hidden_states", "output_past", "pad_token_id", "predict_special_tokens",
-      "problem_type", "resid_pdrop", "return_dict", "sep_token_id", "summary_activation",
-      "summary_first_dropout", "summary_proj_to_labels", "summary_type", "summary_use_proj",
-      "task_specific_params", "tokenizer_class", "torch_dtype", "torchscript",
-      "transformers_version", "use_bfloat16", "use_cache"};
+  static const std::set<std::string, std::less<>> fields = {"_attn_implementation_autoset",
+                                                            "_name_or_path",
+                                                            "architectures",
+                                                            "attn_implementation",
+                                                            "attn_pdrop",
+                                                            "bos_token_id",
+                                                            "chunk_size_feed_forward",
+                                                            "decoder_start_token_id",
+                                                            "dtype",
+                                                            "embd_pdrop",
+                                                            "finetuning_task",
+                                                            "gradient_checkpointing",
+                                                            "id2label",
+                                                            "initializer_range",
+                                                            "label2id",
+                                                            "max_length",
+                                                            "n_special",
+                                                            "num_labels",
+                                                            "output_attentions",
+                                                            "output_hidden_states",
+                                                            "output_past",
+                                                            "pad_token_id",
+                                                            "predict_special_tokens",
+                                                            "problem_type",
+                                                            "resid_pdrop",
+                                                            "return_dict",
+                                                            "sep_token_id",
+                                                            "summary_activation",
+                                                            "summary_first_dropout",
+                                                            "summary_proj_to_labels",
+                                                            "summary_type",
+                                                            "summary_use_proj",
+                                                            "task_specific_params",
+                                                            "tokenizer_class",
+                                                            "torch_dtype",
+                                                            "torchscript",
+                                                            "transformers_version",
+                                                            "use_bfloat16",
+                                                            "use_cache"};
   return fields;
 }
 
@@ -58,8 +87,10 @@ class Fields {
   Fields(const nlohmann::json& object, std::string where)
       : object_(object), where_(std::move(where)) {
     if (!object.is_object()) {
-      fail(ExitCode::model_files, {.what = "the top level", .expected = "a JSON object",
-                                   .found = object.type_name(), .where = where_});
+      fail(ExitCode::model_files, {.what = "the top level",
+                                   .expected = "a JSON object",
+                                   .found = object.type_name(),
+                                   .where = where_});
     }
   }
 
@@ -98,8 +129,11 @@ class Fields {
 
   [[noreturn]] void refuse(const std::string& key, const std::string& expected,
                            const std::string& found, const std::string& remedy = {}) const {
-    fail(ExitCode::model_files, {.what = "field " + key, .expected = expected, .found = found,
-                                 .where = where_, .remedy = remedy});
+    fail(ExitCode::model_files, {.what = "field " + key,
+                                 .expected = expected,
+                                 .found = found,
+                                 .where = where_,
+                                 .remedy = remedy});
   }
 
   std::vector<std::string> left() const {
@@ -141,10 +175,12 @@ Activation read_activation(Fields& fields) {
 // Fields that mean another computation than ours: only the value that changes nothing passes.
 void refuse_other_models(Fields& fields) {
   if (fields.flag("add_cross_attention", false)) {
-    fields.refuse("add_cross_attention", "false", "true", "encoder-decoder models are not supported");
+    fields.refuse("add_cross_attention", "false", "true",
+                  "encoder-decoder models are not supported");
   }
   if (fields.flag("is_encoder_decoder", false)) {
-    fields.refuse("is_encoder_decoder", "false", "true", "encoder-decoder models are not supported");
+    fields.refuse("is_encoder_decoder", "false", "true",
+                  "encoder-decoder models are not supported");
   }
   for (const char* key : {"pruned_heads", "quantization_config"}) {
     const nlohmann::json* value = fields.take(key);
@@ -165,8 +201,10 @@ std::optional<std::int32_t> read_eos(Fields& fields, std::int64_t vocab_size) {
 void check_context(Fields& fields, ModelConfig& config) {
   const nlohmann::json* n_ctx = fields.take("n_ctx");
   if (n_ctx != nullptr && *n_ctx != config.n_positions) {
-    config.warnings.push_back(fmt::format("config.json: n_ctx {} differs from n_positions {}; the "
-                                          "context is n_positions", n_ctx->dump(), config.n_positions));
+    config.warnings.push_back(
+        fmt::format("config.json: n_ctx {} differs from n_positions {}; the "
+                    "context is n_positions",
+                    n_ctx->dump(), config.n_positions));
   }
 }
 
@@ -207,8 +245,8 @@ ModelConfig parse_model_config(std::string_view text, const std::string& where) 
   ModelConfig config = read_gpt2(fields);
   const std::vector<std::string> left = fields.left();
   if (!left.empty()) {
-    config.warnings.push_back(
-        fmt::format("{}: fields that shardlm does not know, not used: {}", where, fmt::join(left, ", ")));
+    config.warnings.push_back(fmt::format("{}: fields that shardlm does not know, not used: {}",
+                                          where, fmt::join(left, ", ")));
   }
   return config;
 }
@@ -216,15 +254,20 @@ ModelConfig parse_model_config(std::string_view text, const std::string& where) 
 ModelConfig read_model_config(const std::filesystem::path& model_dir) {
   const std::filesystem::path path = model_dir / "config.json";
   if (!std::filesystem::is_directory(model_dir)) {
-    fail(ExitCode::model_files, {.what = "model folder", .expected = "a folder with config.json and "
-                                 "model.safetensors", .found = "no such folder", .where = model_dir.string()});
+    fail(ExitCode::model_files, {.what = "model folder",
+                                 .expected = "a folder with config.json and "
+                                             "model.safetensors",
+                                 .found = "no such folder",
+                                 .where = model_dir.string()});
   }
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
   text << file.rdbuf();
   if (!file) {
-    fail(ExitCode::model_files, {.what = "config.json", .expected = "a readable file",
-                                 .found = "none", .where = path.string()});
+    fail(ExitCode::model_files, {.what = "config.json",
+                                 .expected = "a readable file",
+                                 .found = "none",
+                                 .where = path.string()});
   }
   return parse_model_config(text.str(), path.string());
 }

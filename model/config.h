@@ -19,8 +19,8 @@ struct ModelConfig {
   std::int64_t vocab_size = 0;
   float layer_norm_epsilon = 1e-5F;
   Activation activation = Activation::gelu_tanh;
-  bool scale_attn_weights = true;                   ///< scores times 1 / sqrt(head_dim)
-  bool scale_attn_by_inverse_layer_idx = false;     ///< scores also times 1 / (layer + 1)
+  bool scale_attn_weights = true;                ///< scores times 1 / sqrt(head_dim)
+  bool scale_attn_by_inverse_layer_idx = false;  ///< scores also times 1 / (layer + 1)
   bool tie_word_embeddings = true;
   std::optional<std::int32_t> eos_token_id;
 

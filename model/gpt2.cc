@@ -18,8 +18,10 @@ namespace {
 /// Who owns what of a GPT-2 on this rank.
 struct Shards {
   Shards(const ModelConfig& config, const Communicator& comm)
-      : heads(config.n_head, comm.size()), mlp(config.n_inner, comm.size()),
-        vocab(config.vocab_size, comm.size()), rank(comm.rank()) {}
+      : heads(config.n_head, comm.size()),
+        mlp(config.n_inner, comm.size()),
+        vocab(config.vocab_size, comm.size()),
+        rank(comm.rank()) {}
   Range my_heads() const { return heads.of(rank); }
   Range my_mlp() const { return mlp.of(rank); }
   Range my_vocab() const { return vocab.of(rank); }
@@ -68,11 +70,11 @@ Gpt2Block::Gpt2Block(const ModelConfig& c, WeightSource& weights, const Context&
                   {{SiteKind::mlp_out, layer}, name + "mlp.c_proj", name + "resid_2"}) {}
 
 void Gpt2Block::forward(ResidualStream& x, const Step& step, KvStorage& cache) const {
-  Tensor h = x.normed(ln_1_);                                 // [T, n_embd]
-  h = attention_(attn_c_attn_(h), step.sequences, cache);     // [T, local heads * head_dim]
-  x.add(attn_c_proj_(h));                                     // all-reduce + bias + residual
-  h = x.normed(ln_2_);                                        // [T, n_embd]
-  h = act_(mlp_c_fc_(h));                                     // [T, local columns of n_inner]
+  Tensor h = x.normed(ln_1_);                              // [T, n_embd]
+  h = attention_(attn_c_attn_(h), step.sequences, cache);  // [T, local heads * head_dim]
+  x.add(attn_c_proj_(h));                                  // all-reduce + bias + residual
+  h = x.normed(ln_2_);                                     // [T, n_embd]
+  h = act_(mlp_c_fc_(h));                                  // [T, local columns of n_inner]
   x.add(mlp_c_proj_(h));
 }
 
@@ -88,7 +90,7 @@ class Gpt2 final : public Model {
   const Context& context_;
   ModelConfig config_;
   Shards shards_;
-  Tensor wpe_;  // [n_positions, n_embd], on every rank
+  Tensor wpe_;                // [n_positions, n_embd], on every rank
   VocabTable wte_, lm_head_;  // [n_embd, local ids]: one matrix when tied
   VocabParallelEmbedding embedding_;
   std::vector<std::unique_ptr<Gpt2Block>> blocks_;
@@ -98,7 +100,9 @@ class Gpt2 final : public Model {
 
 Gpt2::Gpt2(const ModelConfig& config, WeightSource& weights, const Context& context,
            const LoadProgress& progress)
-    : context_(context), config_(config), shards_(config, context.comm),
+    : context_(context),
+      config_(config),
+      shards_(config, context.comm),
       wpe_(load_replicated(context.backend, weights,
                            weights.tensor("wpe.weight", {config.n_positions, config.n_embd}))),
       wte_(load_vocab_table(context, weights, "wte.weight", config.vocab_size, config.n_embd,
@@ -111,8 +115,8 @@ Gpt2::Gpt2(const ModelConfig& config, WeightSource& weights, const Context& cont
       ln_f_(context, weights, "ln_f", config.n_embd, config.layer_norm_epsilon),
       head_(context, lm_head_, shards_.vocab, "logits") {
   for (int i = 0; i < config.n_layer; ++i) {
-    blocks_.push_back(std::make_unique<Gpt2Block>(config, weights, context, shards_, i,
-                                                  fmt::format("h.{}.", i)));
+    blocks_.push_back(
+        std::make_unique<Gpt2Block>(config, weights, context, shards_, i, fmt::format("h.{}.", i)));
     if (progress) progress(i + 1, config.n_layer);
   }
 }
@@ -123,13 +127,13 @@ KvCache Gpt2::make_cache(std::int64_t n_blocks, std::int64_t block_tokens) const
 }
 
 Tensor Gpt2::forward(const Step& step, KvCache& cache) const {
-  Tensor positions = context_.backend.allocate(static_cast<std::int64_t>(step.ids.size()),
-                                               config_.n_embd);
+  Tensor positions =
+      context_.backend.allocate(static_cast<std::int64_t>(step.ids.size()), config_.n_embd);
   context_.backend.gather_rows(wpe_, step.positions, positions);
-  ResidualStream x(context_, std::move(positions));           // [T, n_embd]
+  ResidualStream x(context_, std::move(positions));  // [T, n_embd]
   x.add(embedding_(step.ids));
   for (std::size_t i = 0; i < blocks_.size(); ++i) blocks_[i]->forward(x, step, cache.layer(i));
-  return head_(x.normed(ln_f_), step.logit_rows);             // [logit rows, local ids]
+  return head_(x.normed(ln_f_), step.logit_rows);  // [logit rows, local ids]
 }
 
 }  // namespace

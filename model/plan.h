@@ -19,8 +19,8 @@ struct RankShare {
 /// The collectives of one step at one kind of site. `bytes_each` is one rank's contribution:
 /// the payload of an all-reduce, the message of a broadcast, one reply of a gather.
 struct CollectiveCount {
-  std::string site;   ///< "embed", "attn_out", "mlp_out", "step", "candidates"
-  std::string kind;   ///< "all_reduce", "broadcast", "gather"
+  std::string site;  ///< "embed", "attn_out", "mlp_out", "step", "candidates"
+  std::string kind;  ///< "all_reduce", "broadcast", "gather"
   std::int64_t count = 0;
   std::int64_t bytes_each = 0;
 };

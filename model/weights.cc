@@ -13,19 +13,23 @@ namespace {
 constexpr std::string_view kFirstNorm = "h.0.ln_1.weight";  // in every GPT-2, whatever the prefix
 
 bool is_mask_buffer(std::string_view name) {
-  return name.starts_with("h.") && (name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias"));
+  return name.starts_with("h.") &&
+         (name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias"));
 }
 
 [[noreturn]] void refuse(const HostTensor& t, const std::string& what, const std::string& expected,
                          const std::string& found, const std::string& remedy = {}) {
   fail(ExitCode::model_files, {.what = fmt::format("tensor {}: {}", t.name, what),
-                               .expected = expected, .found = found, .where = t.file,
+                               .expected = expected,
+                               .found = found,
+                               .where = t.file,
                                .remedy = remedy});
 }
 
 // Which config fields a shape comes from, so that a message can name both sides.
 std::string shape_meaning(const std::string& name, const ModelConfig& c) {
-  if (name == "wpe.weight") return fmt::format(" (n_positions {}, n_embd {})", c.n_positions, c.n_embd);
+  if (name == "wpe.weight")
+    return fmt::format(" (n_positions {}, n_embd {})", c.n_positions, c.n_embd);
   if (name == "wte.weight" || name == "lm_head.weight") {
     return fmt::format(" (vocab_size {}, n_embd {})", c.vocab_size, c.n_embd);
   }
@@ -46,15 +50,16 @@ void CheckpointWeights::find_prefix() {
     if (checkpoint_.find(prefix_ + std::string(kFirstNorm)) != nullptr) return;
   }
   const auto& all = checkpoint_.tensors();
-  const auto like = std::find_if(all.begin(), all.end(), [](const HostTensor* t) {
-    return t->name.ends_with(kFirstNorm);
-  });
+  const auto like = std::find_if(all.begin(), all.end(),
+                                 [](const HostTensor* t) { return t->name.ends_with(kFirstNorm); });
   const std::string found = like != all.end() ? (*like)->name
                             : all.empty()     ? "no tensors at all"
                                               : "names such as " + all.front()->name;
   fail(ExitCode::model_files,
-       {.what = "tensor names", .expected = fmt::format("{0} or transformer.{0}", kFirstNorm),
-        .found = found, .where = where(),
+       {.what = "tensor names",
+        .expected = fmt::format("{0} or transformer.{0}", kFirstNorm),
+        .found = found,
+        .where = where(),
         .remedy = "rename the tensors to those of Hugging Face's GPT2LMHeadModel"});
 }
 
@@ -83,13 +88,15 @@ const HostTensor& CheckpointWeights::require(const std::string& name) const {
   if (t == nullptr) {
     fail(ExitCode::model_files,
          {.what = "tensor " + (name == "lm_head.weight" ? name : prefix_ + name),
-          .expected = "to be there" + std::string(name == "lm_head.weight"
-                          ? " since tie_word_embeddings is false" : ""),
+          .expected =
+              "to be there" +
+              std::string(name == "lm_head.weight" ? " since tie_word_embeddings is false" : ""),
           .found = fmt::format("{} other tensors", checkpoint_.tensors().size()),
           .where = where()});
   }
   if (!is_float(t->dtype)) {
-    refuse(*t, "dtype", "one of " + std::string(float_dtype_names()), std::string(shardlm::name(t->dtype)));
+    refuse(*t, "dtype", "one of " + std::string(float_dtype_names()),
+           std::string(shardlm::name(t->dtype)));
   }
   return *t;
 }

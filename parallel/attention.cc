@@ -14,11 +14,16 @@ std::vector<Range> fused_qkv_columns(Range heads, std::int64_t n_head, std::int6
 HeadParallelAttention::HeadParallelAttention(const Context& context, const std::string& name,
                                              const Partition& heads, std::int64_t head_dim,
                                              float scale)
-    : context_(context), heads_(heads), head_dim_(head_dim), scale_(scale), q_name_(name + ".q"),
-      k_name_(name + ".k"), v_name_(name + ".v"), heads_name_(name + ".heads") {}
+    : context_(context),
+      heads_(heads),
+      head_dim_(head_dim),
+      scale_(scale),
+      q_name_(name + ".q"),
+      k_name_(name + ".k"),
+      v_name_(name + ".v"),
+      heads_name_(name + ".heads") {}
 
-Tensor HeadParallelAttention::operator()(const Tensor& qkv,
-                                         std::span<const SequenceRows> sequences,
+Tensor HeadParallelAttention::operator()(const Tensor& qkv, std::span<const SequenceRows> sequences,
                                          KvStorage& cache) const {
   const std::int64_t width = qkv.cols() / 3;
   const Tensor q = qkv.columns(0, width), k = qkv.columns(width, 2 * width),

@@ -8,7 +8,8 @@ ColumnParallelLinear::ColumnParallelLinear(const Context& context, WeightSource&
                                            const std::string& name, std::int64_t in,
                                            std::int64_t out, const std::vector<Range>& columns)
     : context_(context) {
-  weight_ = load_columns(context.backend, source, source.linear(name + ".weight", in, out), columns);
+  weight_ =
+      load_columns(context.backend, source, source.linear(name + ".weight", in, out), columns);
   bias_ = load_vector(context.backend, source, source.tensor(name + ".bias", {out}), columns);
 }
 

@@ -27,8 +27,9 @@ void ResidualStream::settle(const LayerNormParams* norm, Tensor* normed) {
   const Partial partial = std::move(*pending_);
   pending_.reset();
   if (context_.tap.listening()) return settle_in_view(partial);
-  context_.comm.all_reduce(partial.site_, partial.addend_,
-                           {.bias = partial.bias_, .residual = &x_, .norm = norm, .normed = normed});
+  context_.comm.all_reduce(
+      partial.site_, partial.addend_,
+      {.bias = partial.bias_, .residual = &x_, .norm = norm, .normed = normed});
 }
 
 // The same sums in the same order, with the reduced addend shown before it joins the stream.

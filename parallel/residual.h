@@ -18,7 +18,10 @@ class [[nodiscard]] Partial {
   /// `residual_name`: what the stream is called after it. Bias and names outlive the Partial.
   Partial(Site site, Tensor addend, const Tensor* bias, const std::string& name,
           const std::string& residual_name)
-      : site_(site), addend_(std::move(addend)), bias_(bias), name_(&name),
+      : site_(site),
+        addend_(std::move(addend)),
+        bias_(bias),
+        name_(&name),
         residual_name_(&residual_name) {}
   Partial(Partial&&) = default;
   Partial& operator=(Partial&&) = default;
@@ -28,8 +31,8 @@ class [[nodiscard]] Partial {
  private:
   friend class ResidualStream;
   Site site_;
-  Tensor addend_;        // [T, n_embd]
-  const Tensor* bias_;   // [1, n_embd] or none
+  Tensor addend_;       // [T, n_embd]
+  const Tensor* bias_;  // [1, n_embd] or none
   const std::string* name_;
   const std::string* residual_name_;
 };

@@ -24,7 +24,9 @@ class VocabParallelEmbedding {
  public:
   VocabParallelEmbedding(const Context& context, VocabTable table, Range ids,
                          std::string residual_name)
-      : context_(context), table_(std::move(table)), ids_(ids),
+      : context_(context),
+        table_(std::move(table)),
+        ids_(ids),
         residual_name_(std::move(residual_name)) {}
   /// The rows of these ids that live here, zeros for the others: addend of [T, n_embd].
   Partial operator()(std::span<const std::int32_t> ids) const;

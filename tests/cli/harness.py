@@ -1,7 +1,8 @@
 """Runs the shardlm binary for the tests of tests/cli, alone or under the real mpirun.
 
 The environment that CMake gives: SHARDLM_BIN (the binary), SHARDLM_MPIRUN (mpirun and its switches,
-as a shell would write them), SHARDLM_TEST_DATA (tests/data), SHARDLM_MODELS (models).
+as a shell would write them), SHARDLM_TEST_DATA (tests/data), SHARDLM_MODELS (models). Limits of
+time are multiplied by SHARDLM_TEST_SLOWDOWN (1 when absent): builds with sanitizers need it.
 """
 import concurrent.futures
 import json
@@ -23,6 +24,9 @@ MODELS = Path(os.environ["SHARDLM_MODELS"])
 SORT = DATA / "models" / "gpt_nano_sort"
 TINY = DATA / "models" / "tiny_random_gpt2"
 DEMO = MODELS / "demo"
+
+SLOWDOWN = float(os.environ.get("SHARDLM_TEST_SLOWDOWN", 1))
+SOON = 5.0  # seconds from the start to the end of a job with bad input; mpirun's clean-up counts
 
 OK, BUG, USAGE, MODEL_FILES, PEER, RESOURCES = range(6)  # the documented exit codes
 
@@ -81,7 +85,7 @@ def execute(command, stdin=b"", env=None, timeout=100):
                                stderr=subprocess.PIPE, start_new_session=True,
                                env={**os.environ, **(env or {})})
     try:
-        out, err = process.communicate(stdin, timeout)
+        out, err = process.communicate(stdin, timeout * SLOWDOWN)
     except subprocess.TimeoutExpired:
         kill_tree(process.pid)
         out, err = process.communicate()
@@ -197,7 +201,7 @@ class CliTest(unittest.TestCase):
             self.assertIn(text, result.errors[0], result)
         self.assertEqual(result.out, b"", result)
         if within is not None:
-            self.assertLess(result.seconds, within, result)
+            self.assertLess(result.seconds, within * SLOWDOWN, result)
 
     def assert_close(self, actual, expected, tolerance, what):
         """Element by element, within an absolute tolerance."""

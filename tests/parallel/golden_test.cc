@@ -31,7 +31,8 @@ std::vector<std::string> golden_cases() {
 
 const HostTensor& tensor_of(const SafetensorsFile& file, const std::string& name) {
   const auto& all = file.tensors();
-  const auto it = std::find_if(all.begin(), all.end(), [&](const HostTensor& t) { return t.name == name; });
+  const auto it =
+      std::find_if(all.begin(), all.end(), [&](const HostTensor& t) { return t.name == name; });
   if (it == all.end()) throw std::runtime_error("no tensor " + name);
   return *it;
 }
@@ -63,13 +64,15 @@ class Golden : public testing::TestWithParam<std::tuple<std::string, int>> {
 TEST_P(Golden, activations_are_those_of_pytorch) {
   const auto expected = SafetensorsFile::open(folder() / "expected.safetensors");
   const std::vector<std::int32_t> ids = input_ids(expected);
-  run_model(folder(), ranks(), [&](ModelRank& me) {
-    me.coordinator.run(whole_step(ids));
-    for (const HostTensor& t : expected.tensors()) {
-      if (t.name == "input_ids") continue;
-      expect_near(me.dump->at(t.name).values, floats_of(t), depth_of(me.config), t.name);
-    }
-  }, {.dump = true});
+  run_model(folder(), ranks(),
+            [&](ModelRank& me) {
+              me.coordinator.run(whole_step(ids));
+              for (const HostTensor& t : expected.tensors()) {
+                if (t.name == "input_ids") continue;
+                expect_near(me.dump->at(t.name).values, floats_of(t), depth_of(me.config), t.name);
+              }
+            },
+            {.dump = true});
 }
 
 TEST_P(Golden, greedy_ids_are_those_of_transformers) {
@@ -82,20 +85,24 @@ TEST_P(Golden, greedy_ids_are_those_of_transformers) {
   }
   run_model(folder(), ranks(), [&](ModelRank& me) {
     GenerateTiming timing;
-    const GenerateSetup setup{.n_positions = me.config.n_positions, .vocab_size = me.config.vocab_size,
+    const GenerateSetup setup{.n_positions = me.config.n_positions,
+                              .vocab_size = me.config.vocab_size,
                               .limits = {.prefill_chunk = 4, .max_batch = 2}};
     const auto sequences = generate(me.coordinator, setup, requests, 8, {}, timing);
     for (std::size_t i = 0; i < sequences.size(); ++i) {
-      EXPECT_EQ(sequences[i].ids(), expected.at("greedy")[i].at("ids").get<std::vector<std::int32_t>>());
+      EXPECT_EQ(sequences[i].ids(),
+                expected.at("greedy")[i].at("ids").get<std::vector<std::int32_t>>());
     }
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Cases, Golden, testing::Combine(testing::ValuesIn(golden_cases()), testing::Values(1, 2, 3, 4, 5, 7)),
-    [](const auto& instance) {
-      return std::get<0>(instance.param) + "_ranks_" + std::to_string(std::get<1>(instance.param));
-    });
+INSTANTIATE_TEST_SUITE_P(Cases, Golden,
+                         testing::Combine(testing::ValuesIn(golden_cases()),
+                                          testing::Values(1, 2, 3, 4, 5, 7)),
+                         [](const auto& instance) {
+                           return std::get<0>(instance.param) + "_ranks_" +
+                                  std::to_string(std::get<1>(instance.param));
+                         });
 
 }  // namespace
 }  // namespace shardlm

@@ -46,8 +46,9 @@ inline void run_model(const std::filesystem::path& folder, int size,
         ActivationDump dump(backend, comm);
         const Context context{backend, comm, options.dump ? static_cast<Tap&>(dump) : silent};
         const auto model = make_model(config, weights, context);
-        Executor executor(context, *model, model->make_cache(options.n_blocks, options.block_tokens),
-                          std::vector<std::uint8_t>(static_cast<std::size_t>(config.vocab_size), 1));
+        Executor executor(
+            context, *model, model->make_cache(options.n_blocks, options.block_tokens),
+            std::vector<std::uint8_t>(static_cast<std::size_t>(config.vocab_size), 1));
         if (rank != 0) {
           serve(comm, executor);
           return;
@@ -63,7 +64,8 @@ inline void run_model(const std::filesystem::path& folder, int size,
 /// One step over one sequence of `ids` from position `start`, asking about all its rows.
 inline StepPlan whole_step(std::span<const std::int32_t> ids, std::int64_t start = 0) {
   StepPlan plan;
-  plan.sequences.push_back({.start = start, .ids = {ids.begin(), ids.end()}, .blocks = {0, 1, 2, 3, 4, 5, 6, 7}});
+  plan.sequences.push_back(
+      {.start = start, .ids = {ids.begin(), ids.end()}, .blocks = {0, 1, 2, 3, 4, 5, 6, 7}});
   for (std::size_t i = 0; i < ids.size(); ++i) {
     plan.queries.push_back({.row = static_cast<std::int32_t>(i), .query = {}, .penalties = {}});
   }

@@ -53,8 +53,10 @@ TEST_P(Steps, a_row_does_not_depend_on_the_batch) {
     const auto alone_a = best_logits(me.coordinator, asking_last({part(a, 0, 0)}));
     const auto alone_b = best_logits(me.coordinator, asking_last({part(b, 0, 1)}));
     const auto alone_c = best_logits(me.coordinator, asking_last({part(c, 0, 2)}));
-    const auto batch = best_logits(me.coordinator, asking_last({part(a, 0, 3), part(b, 0, 4), part(c, 0, 5)}));
-    const auto turned = best_logits(me.coordinator, asking_last({part(c, 0, 6), part(a, 0, 7), part(b, 0, 8)}));
+    const auto batch =
+        best_logits(me.coordinator, asking_last({part(a, 0, 3), part(b, 0, 4), part(c, 0, 5)}));
+    const auto turned =
+        best_logits(me.coordinator, asking_last({part(c, 0, 6), part(a, 0, 7), part(b, 0, 8)}));
     EXPECT_EQ(batch, (std::vector<double>{alone_a[0], alone_b[0], alone_c[0]}));
     EXPECT_EQ(turned, (std::vector<double>{alone_c[0], alone_a[0], alone_b[0]}));
   });
@@ -68,7 +70,8 @@ TEST_P(Steps, a_prompt_may_be_cut_anywhere) {
       std::vector<double> last;
       for (int begin = 0; begin < 13; begin += chunk) {
         const int end = std::min(begin + chunk, 13);
-        last = best_logits(me.coordinator, asking_last({part({ids.begin() + begin, ids.begin() + end}, begin, 1)}));
+        last = best_logits(me.coordinator,
+                           asking_last({part({ids.begin() + begin, ids.begin() + end}, begin, 1)}));
       }
       EXPECT_EQ(last, whole) << "chunks of " << chunk;
     }
@@ -78,9 +81,13 @@ TEST_P(Steps, a_prompt_may_be_cut_anywhere) {
 TEST_P(Steps, listening_changes_no_bit) {
   const auto ids = some_ids(7, 5);
   std::vector<double> silent, heard;
-  run_model(kModel, GetParam(), [&](ModelRank& me) { silent = best_logits(me.coordinator, asking_last({part(ids, 0, 0)})); });
-  run_model(kModel, GetParam(), [&](ModelRank& me) { heard = best_logits(me.coordinator, asking_last({part(ids, 0, 0)})); },
-            {.dump = true});
+  run_model(kModel, GetParam(), [&](ModelRank& me) {
+    silent = best_logits(me.coordinator, asking_last({part(ids, 0, 0)}));
+  });
+  run_model(
+      kModel, GetParam(),
+      [&](ModelRank& me) { heard = best_logits(me.coordinator, asking_last({part(ids, 0, 0)})); },
+      {.dump = true});
   EXPECT_EQ(silent, heard);
 }
 
@@ -96,7 +103,9 @@ TEST_P(Steps, asking_again_answers_about_the_same_rows) {
 
 TEST_P(Steps, decoding_allocates_nothing_after_warm_up) {
   run_model(kModel, GetParam(), [&](ModelRank& me) {
-    const auto decode = [&](std::int64_t at) { me.coordinator.run(asking_last({part({7}, at, 0)})); };
+    const auto decode = [&](std::int64_t at) {
+      me.coordinator.run(asking_last({part({7}, at, 0)}));
+    };
     me.coordinator.run(asking_last({part(some_ids(4, 7), 0, 0)}));
     for (std::int64_t at = 4; at < 7; ++at) decode(at);
     const std::size_t before = me.backend.allocations();
@@ -105,8 +114,9 @@ TEST_P(Steps, decoding_allocates_nothing_after_warm_up) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, Steps, testing::Values(1, 2, 3, 5, 7),
-                         [](const auto& instance) { return "ranks_" + std::to_string(instance.param); });
+INSTANTIATE_TEST_SUITE_P(Ranks, Steps, testing::Values(1, 2, 3, 5, 7), [](const auto& instance) {
+  return "ranks_" + std::to_string(instance.param);
+});
 
 }  // namespace
 }  // namespace shardlm

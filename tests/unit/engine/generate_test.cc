@@ -65,8 +65,9 @@ class Generate : public testing::Test {
 TEST_F(Generate, ends_with_length_when_no_position_is_left) {
   for (const auto& [n_prompt, max_tokens, expected] :
        {std::tuple{15, 1, 1}, {15, 2, 2}, {15, 50, 2}, {16, 1, 1}, {16, 50, 1}}) {
-    const auto sequences = run({greedy(std::vector<std::int32_t>(static_cast<std::size_t>(n_prompt), 0), max_tokens)},
-                               {.n_positions = 16});
+    const auto sequences =
+        run({greedy(std::vector<std::int32_t>(static_cast<std::size_t>(n_prompt), 0), max_tokens)},
+            {.n_positions = 16});
     EXPECT_EQ(std::ssize(sequences[0].ids()), expected) << n_prompt << " " << max_tokens;
     EXPECT_EQ(sequences[0].finish(), FinishReason::length);
     EXPECT_LE(model_.last_positions.back(), 15);
@@ -74,7 +75,8 @@ TEST_F(Generate, ends_with_length_when_no_position_is_left) {
 }
 
 TEST_F(Generate, a_short_entry_goes_on_when_a_long_one_is_full) {
-  const auto s = run({greedy(std::vector<std::int32_t>(16, 0), 10), greedy({0, 1, 2}, 5)}, {.n_positions = 16});
+  const auto s = run({greedy(std::vector<std::int32_t>(16, 0), 10), greedy({0, 1, 2}, 5)},
+                     {.n_positions = 16});
   EXPECT_EQ(s[0].ids(), (std::vector<std::int32_t>{1}));
   EXPECT_EQ(s[1].ids(), (std::vector<std::int32_t>{3, 4, 5, 6, 7}));
 }
@@ -85,7 +87,8 @@ TEST_F(Generate, the_end_of_text_id_ends_a_sequence_and_is_kept) {
   EXPECT_EQ(s[0].finish(), FinishReason::eos);
   Request ignoring = greedy({2}, 5);
   ignoring.ignore_eos = true;
-  EXPECT_EQ(run({ignoring}, {.n_positions = 64, .eos = 5})[0].ids(), (std::vector<std::int32_t>{3, 4, 5, 6, 7}));
+  EXPECT_EQ(run({ignoring}, {.n_positions = 64, .eos = 5})[0].ids(),
+            (std::vector<std::int32_t>{3, 4, 5, 6, 7}));
 }
 
 TEST_F(Generate, no_tokens_asked_means_no_step) {
@@ -131,7 +134,8 @@ TEST_F(Generate, rates_need_two_ids) {
 
 TEST(ScoreWindows, every_id_but_the_first_is_predicted_once) {
   for (const std::int64_t n : {2, 3, 10, 11, 257}) {
-    for (const auto& [window, stride] : {std::pair<std::int64_t, std::int64_t>{10, 10}, {10, 3}, {4, 1}, {256, 256}}) {
+    for (const auto& [window, stride] :
+         {std::pair<std::int64_t, std::int64_t>{10, 10}, {10, 3}, {4, 1}, {256, 256}}) {
       std::vector<int> predicted(static_cast<std::size_t>(n), 0);
       for (const ScoreWindow& w : score_windows(n, {.window = window, .stride = stride})) {
         EXPECT_LE(w.end - w.begin, window);

@@ -42,12 +42,18 @@ TEST(ModelConfig, defaults_are_those_of_hugging_face) {
 
 TEST(ModelConfig, every_activation_name_is_told_apart) {
   const std::vector<std::pair<std::string, Activation>> names = {
-      {"gelu_new", Activation::gelu_tanh}, {"gelu_fast", Activation::gelu_tanh},
-      {"gelu_pytorch_tanh", Activation::gelu_tanh}, {"gelu", Activation::gelu_erf},
-      {"quick_gelu", Activation::gelu_quick}, {"relu", Activation::relu},
-      {"silu", Activation::silu}, {"swish", Activation::silu}, {"tanh", Activation::tanh}};
+      {"gelu_new", Activation::gelu_tanh},
+      {"gelu_fast", Activation::gelu_tanh},
+      {"gelu_pytorch_tanh", Activation::gelu_tanh},
+      {"gelu", Activation::gelu_erf},
+      {"quick_gelu", Activation::gelu_quick},
+      {"relu", Activation::relu},
+      {"silu", Activation::silu},
+      {"swish", Activation::silu},
+      {"tanh", Activation::tanh}};
   for (const auto& [name, kind] : names) {
-    EXPECT_EQ(parse(config_text("\"activation_function\":\"" + name + "\"")).activation, kind) << name;
+    EXPECT_EQ(parse(config_text("\"activation_function\":\"" + name + "\"")).activation, kind)
+        << name;
   }
   const std::string text = refusal(config_text(R"("activation_function":"swoosh")"));
   EXPECT_THAT(text, HasSubstr("activation_function"));
@@ -56,9 +62,11 @@ TEST(ModelConfig, every_activation_name_is_told_apart) {
 }
 
 TEST(ModelConfig, a_field_that_changes_the_result_is_refused_by_name) {
-  EXPECT_THAT(refusal(config_text(R"("add_cross_attention":true)")), HasSubstr("add_cross_attention"));
+  EXPECT_THAT(refusal(config_text(R"("add_cross_attention":true)")),
+              HasSubstr("add_cross_attention"));
   EXPECT_THAT(refusal(config_text(R"("pruned_heads":{"0":[1]})")), HasSubstr("pruned_heads"));
-  EXPECT_THAT(refusal(config_text(R"("quantization_config":{"bits":4})")), HasSubstr("quantization_config"));
+  EXPECT_THAT(refusal(config_text(R"("quantization_config":{"bits":4})")),
+              HasSubstr("quantization_config"));
   EXPECT_NO_THROW(parse(config_text(R"("pruned_heads":{},"add_cross_attention":false)")));
 }
 
@@ -82,7 +90,8 @@ TEST(ModelConfig, hostile_values_are_refused_by_name) {
     return text.replace(at, text.find_first_of(",}", at) - at, value);
   };
   for (const std::string key : {"n_layer", "n_embd", "n_head", "n_positions", "vocab_size"}) {
-    for (const std::string value : {"0", "-1", "1.5", "1e3", "\"12\"", "4294967296", "null", "[1]"}) {
+    for (const std::string value :
+         {"0", "-1", "1.5", "1e3", "\"12\"", "4294967296", "null", "[1]"}) {
       EXPECT_THAT(refusal(with(key, value)), HasSubstr(key)) << key << " " << value;
     }
   }

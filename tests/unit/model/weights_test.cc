@@ -110,7 +110,8 @@ TEST_F(WeightFiles, linear_weights_the_other_way_round_are_told_by_c_attn) {
   CheckpointWeights weights(open(), config_);
   EXPECT_TRUE(weights.linear("h.0.attn.c_attn.weight", 2, 6).rows_are_outputs);
   EXPECT_TRUE(weights.linear("h.0.attn.c_proj.weight", 2, 2).rows_are_outputs);
-  EXPECT_THAT(refusal([&] { weights.linear("h.0.mlp.c_fc.weight", 2, 3); }), HasSubstr("orientation"));
+  EXPECT_THAT(refusal([&] { weights.linear("h.0.mlp.c_fc.weight", 2, 3); }),
+              HasSubstr("orientation"));
 }
 
 TEST_F(WeightFiles, a_lone_lm_head_serves_a_tied_model_as_wte) {
@@ -135,7 +136,9 @@ TEST_F(WeightFiles, an_untied_model_needs_its_head) {
   config_.tie_word_embeddings = false;
   add_model();
   CheckpointWeights weights(open(), config_);
-  EXPECT_THAT(refusal([&] { weights.tensor("lm_head.weight", {5, 2}); }),
+  EXPECT_THAT(refusal([&] {
+                weights.tensor("lm_head.weight", {5, 2});
+              }),
               HasSubstr("tie_word_embeddings is false"));
 }
 

@@ -13,10 +13,12 @@ namespace {
 
 /// A matrix in memory whose element [k][j] is 100 k + j, stored as [in, out] or as [out, in].
 struct Matrix {
-  Matrix(std::int64_t in, std::int64_t out, bool turned) : values(static_cast<std::size_t>(in * out)) {
+  Matrix(std::int64_t in, std::int64_t out, bool turned)
+      : values(static_cast<std::size_t>(in * out)) {
     for (std::int64_t k = 0; k < in; ++k) {
       for (std::int64_t j = 0; j < out; ++j) {
-        values[static_cast<std::size_t>(turned ? j * in + k : k * out + j)] = static_cast<float>(100 * k + j);
+        values[static_cast<std::size_t>(turned ? j * in + k : k * out + j)] =
+            static_cast<float>(100 * k + j);
       }
     }
     host.in = in;
@@ -38,7 +40,8 @@ class NoWeights final : public WeightSource {
 
 // Row k of the matrix, by multiplying the unit vector e_k with it.
 std::vector<float> matrix_row(Backend& backend, const WeightMatrix& w, std::int64_t k) {
-  std::vector<float> unit(static_cast<std::size_t>(w.in()), 0), row(static_cast<std::size_t>(w.out()));
+  std::vector<float> unit(static_cast<std::size_t>(w.in()), 0),
+      row(static_cast<std::size_t>(w.out()));
   unit[static_cast<std::size_t>(k)] = 1;
   const Tensor x = backend.allocate(1, w.in()), y = backend.allocate(1, w.out());
   backend.upload(unit, x);
