@@ -59,7 +59,19 @@ std::vector<std::byte> verdict(const std::vector<std::vector<std::byte>>& report
   return pack(unpack_code(reports[lowest]), text);
 }
 
+void throw_decided(const Communicator& comm, std::span<const std::byte> decided) {
+  if (decided.empty()) return;
+  throw AgreedFailure(unpack_code(decided), unpack_text(decided), comm.rank() != 0);
+}
+
 }  // namespace
+
+void agree_with_root(Communicator& comm, const std::optional<Error>& of_root) {
+  std::vector<std::byte> decided;
+  if (comm.rank() == 0 && of_root) decided = pack(of_root->code(), of_root->what());
+  comm.broadcast(kSite, decided, 0);
+  throw_decided(comm, decided);
+}
 
 void agree(Communicator& comm, const std::optional<Error>& mine) {
   std::vector<std::byte> report;
@@ -69,8 +81,7 @@ void agree(Communicator& comm, const std::optional<Error>& mine) {
   std::vector<std::byte> decided;
   if (comm.rank() == 0) decided = verdict(reports);
   comm.broadcast(kSite, decided, 0);
-  if (decided.empty()) return;
-  throw AgreedFailure(unpack_code(decided), unpack_text(decided), comm.rank() != 0);
+  throw_decided(comm, decided);
 }
 
 }  // namespace shardlm

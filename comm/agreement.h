@@ -27,4 +27,8 @@ class AgreedFailure : public Error {
 /// all failed alike.
 void agree(Communicator& comm, const std::optional<Error>& mine);
 
+/// The same where rank 0 alone works on behalf of all (reads the prompts, compares the ranks): the
+/// message is its own, without ranks. `of_root` counts on rank 0 only.
+void agree_with_root(Communicator& comm, const std::optional<Error>& of_root);
+
 }  // namespace shardlm

@@ -172,7 +172,7 @@ int run_dump(const DumpOptions& options, MpiWorld& world) {
   });
 }
 
-void run_dump_diff(const DumpOptions& options, std::ostream& out) {
+int run_dump_diff(const DumpOptions& options, std::ostream& out) {
   const SafetensorsFile a = SafetensorsFile::open(options.diff->first);
   const SafetensorsFile b = SafetensorsFile::open(options.diff->second);
   const double tolerance = options.tolerance;
@@ -186,6 +186,7 @@ void run_dump_diff(const DumpOptions& options, std::ostream& out) {
                 : difference)
         << '\n';
   }
+  return difference.empty() ? 0 : 1;
 }
 
 }  // namespace shardlm

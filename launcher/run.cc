@@ -64,16 +64,19 @@ void finish_output() {
   if (!std::cout) throw Error(ExitCode::resources, "standard output: writing failed");
 }
 
-void run_alone(const Options& options) {
+// Returns the exit code: 0, or what the command says of its finding.
+int run_alone(const Options& options) {
+  int code = 0;
   if (const auto* help = std::get_if<HelpText>(&options.command)) std::cout << help->text;
   if (const auto* o = std::get_if<TokenizeOptions>(&options.command))
     run_tokenize(*o, std::cin, std::cout);
   if (const auto* o = std::get_if<DetokenizeOptions>(&options.command))
     run_detokenize(*o, std::cin, std::cout);
   if (const auto* o = std::get_if<PlanOptions>(&options.command)) run_plan(*o, std::cout);
-  if (const auto* o = std::get_if<DumpOptions>(&options.command)) run_dump_diff(*o, std::cout);
+  if (const auto* o = std::get_if<DumpOptions>(&options.command)) code = run_dump_diff(*o, std::cout);
   if (const auto* o = std::get_if<VersionOptions>(&options.command)) run_version(*o, std::cout);
   finish_output();
+  return code;
 }
 
 // What decides which calls a rank makes to the others: the command and the transport.
@@ -94,7 +97,7 @@ void agree_on_command(Communicator& comm, const Options& options) {
   const std::string mine = calling_text(options);
   std::vector<std::vector<std::byte>> all;
   comm.gather({SiteKind::load}, std::as_bytes(std::span(mine)), all, 0);
-  agree(comm, caught([&] {
+  agree_with_root(comm, caught([&] {
           for (std::size_t r = 1; comm.rank() == 0 && r < all.size(); ++r) {
             const std::string theirs(reinterpret_cast<const char*>(all[r].data()), all[r].size());
             if (theirs == mine) continue;
@@ -129,18 +132,18 @@ int run_in_world(int argc, char** argv, MpiWorld& world) {
   }));
   agree_on_command(*comm, options);
   if (is_collective(options)) return run_collective(options, world);
-  agree(*comm, caught([&] {
-    if (world.rank() == 0) run_alone(options);
+  int code = 0;
+  agree_with_root(*comm, caught([&] {
+    if (world.rank() == 0) code = run_alone(options);
   }));
-  return 0;
+  return code;
 }
 
 int run_without_world(int argc, char** argv) {
   const Options options = parse_options(argc, argv);
   log::init(0, 1, log_level(shared_options(options).verbosity));
   for (const std::string& note : options.notes) log::info(note);
-  run_alone(options);
-  return 0;
+  return run_alone(options);
 }
 
 int report(const std::optional<Error>& error) {

@@ -58,7 +58,7 @@ void Session::load(const Prepare& prepare) {
   agree_on_files();
   std::int64_t n_blocks = 0;
   std::vector<std::uint8_t> allowed;
-  agree(*comm_, caught([&] {
+  agree_with_root(*comm_, caught([&] {
     if (rank() != 0) return;
     n_blocks = prepare(*this).n_blocks;
     allowed = allowed_ids();
@@ -96,7 +96,7 @@ void Session::agree_on_files() {
   agree(*comm_, caught([&] { mine = digest_model(model_dir_, *checkpoint_); }));
   std::vector<std::vector<std::byte>> all;
   comm_->gather({SiteKind::load}, std::as_bytes(std::span(&mine, 1)), all, 0);
-  agree(*comm_, caught([&] {
+  agree_with_root(*comm_, caught([&] {
     for (std::size_t r = 1; rank() == 0 && r < all.size(); ++r) {
       const auto theirs = ByteReader(all[r]).get<ModelDigest>();
       if (theirs == mine) continue;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Makes tests/data/tokenizers: small byte-level BPE tokenizers in every spelling that shardlm reads,
-and the ids that the Hugging Face `tokenizers` library gives with them.
+"""Makes tests/data/tokenizers: small byte-level BPE tokenizers in every spelling that shardlm
+reads, and the ids that the Hugging Face `tokenizers` library gives with them.
 
   make_tokenizer_fixtures.py OUT_DIR        (needs the Python package tokenizers; made with 0.23)
 
@@ -50,13 +50,17 @@ ADDED = [
 ]
 
 TEXTS = [
-    "", " ", "a", "The rabbit-hole", "the rabbit went", "rabbits, rabbit; a_rabbit rabbit_ 3rabbit é rabbit",
+    "", " ", "a", "The rabbit-hole", "the rabbit went",
+    "rabbits, rabbit; a_rabbit rabbit_ 3rabbit é rabbit",
     "Ⓐrabbit", "rabbit\u0301", "rabbit\u200d", "\u203frabbit", "²rabbit", "Ⅷrabbit", "rabbit",
-    "a<|endoftext|>b", "<|endoftext|>", "<|endoftext|><|endoftext|> ", "x <|end y", "x <|e y", "<|en",
-    "one  <mask>  two", "<mask>", "   <mask>", "\u3000\u00a0\n<mask>.", "one <eol>  \n two", "<eol>\u2028",
+    "a<|endoftext|>b", "<|endoftext|>", "<|endoftext|><|endoftext|> ", "x <|end y", "x <|e y",
+    "<|en",
+    "one  <mask>  two", "<mask>", "   <mask>", "\u3000\u00a0\n<mask>.", "one <eol>  \n two",
+    "<eol>\u2028",
     "one \t<both>\n two<both><both> <both>", "<mask> <both> <eol> <mask>", "你好，世界", "你你好好",
     "She'll say: I've tried 12 times", "it's 'tis 's 'S DON'T 'lll 'ves", "1850 steps;  right",
-    "\n\n\tWell!\n", "tab\tand  two   three    four", "trailing   ", "  \n \n  ", "a \u0085b\u0085\u0085c",
+    "\n\n\tWell!\n", "tab\tand  two   three    four", "trailing   ", "  \n \n  ",
+    "a \u0085b\u0085\u0085c",
     "\ufeffhi", "\u1680\u2003x", "München naïve café", "😀 👋🏽", "e\u0301", "½ ² Ⅷ ٣٤ 〇", "𝒜𝟘𐍈",
     "a\x00b\x1c\x1d \x7f", "aaaaaaaaaaaaaaa", "abababababab", "bbbbb aaaaa", "\u00a0\u00a0a",
 ]
@@ -65,8 +69,9 @@ TEXTS = [
 def random_texts(count):
     """Texts that put the split pattern and the added tokens to the test."""
     rng = random.Random(7)
-    parts = ["a", "the", "B", "é", "你", "1", "²", "'", "'s", "'re", " ", "  ", "\n", "\t", "\u00a0", ".",
-             "-", "😀", "\u0301", "<", "|", "<|e", "<|end", "<|endoftext|>", "<mask>", "<eol>", "<both>",
+    parts = ["a", "the", "B", "é", "你", "1", "²", "'", "'s", "'re", " ", "  ", "\n", "\t", "\u00a0",
+             ".", "-", "😀", "\u0301", "<", "|", "<|e", "<|end", "<|endoftext|>", "<mask>", "<eol>",
+             "<both>",
              "rabbit", "rab", "bit-hole", "你好", "好", "_"]
     return ["".join(rng.choices(parts, k=rng.randint(1, 12))) for _ in range(count)]
 
@@ -128,7 +133,7 @@ def unknown_spec():
     merges = [["a", "b"], ["Ġ", "ab"], ["x y", "ab"]]
     spec = train(0)
     spec["model"].update(
-        vocab={t: i for i, t in enumerate(vocab)}, merges=merges, unk_token="<unk>", ignore_merges=False
+        vocab={t: i for i, t in enumerate(vocab)}, merges=merges, unk_token="<unk>"
     )
     spec["added_tokens"] = [dict(id=0, **token("<unk>"))]
     return spec

@@ -65,5 +65,22 @@ TEST(Agreement, AMessageOfAllRanksNamesNone) {
   }
 }
 
+TEST(Agreement, TheRootAloneSpeaksForAllWithoutRanks) {
+  std::array<std::string, 3> texts;
+  std::array<bool, 3> quiet{};
+  run_ranks(3, [&](int rank, Communicator& comm, Backend&) {
+    agree_with_root(comm, std::nullopt);  // nobody has failed
+    try {
+      agree_with_root(comm, Error(ExitCode::usage, "prompt 0: too long"));
+    } catch (const AgreedFailure& failure) {
+      texts[static_cast<std::size_t>(rank)] = failure.what();
+      quiet[static_cast<std::size_t>(rank)] = failure.quiet();
+      EXPECT_EQ(failure.code(), ExitCode::usage);
+    }
+  });
+  for (const std::string& text : texts) EXPECT_EQ(text, "prompt 0: too long");
+  EXPECT_EQ(quiet, (std::array<bool, 3>{false, true, true}));
+}
+
 }  // namespace
 }  // namespace shardlm
