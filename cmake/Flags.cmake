@@ -12,14 +12,29 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
 endif()
 if(SHARDLM_SANITIZE)
   target_compile_options(shardlm_flags INTERFACE
-    -fsanitize=${SHARDLM_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+    -fsanitize=${SHARDLM_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1
+    # GCC's flow analysis takes the instrumentation for reads of unset values.
+    -Wno-maybe-uninitialized)
   target_link_options(shardlm_flags INTERFACE -fsanitize=${SHARDLM_SANITIZE})
 endif()
 if(SHARDLM_COVERAGE)
-  target_compile_options(shardlm_flags INTERFACE --coverage -O1)
+  target_compile_options(shardlm_flags INTERFACE --coverage)
   target_link_options(shardlm_flags INTERFACE --coverage)
 endif()
 set(CMAKE_CXX_EXTENSIONS OFF)
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
 endif()
+
+# How hard a target is optimised, where that is not for the build type to say: the compiler takes up
+# to ten times longer to optimise instrumented code, which pays for loops over numbers and bytes
+# only, and test programs need no more than -O1.
+function(shardlm_optimise target)
+  if(SHARDLM_SANITIZE AND target MATCHES "shardlm_(backend|comm|io)$")
+    target_compile_options(${target} PRIVATE -O1)
+  elseif(SHARDLM_SANITIZE OR SHARDLM_COVERAGE)
+    target_compile_options(${target} PRIVATE -O0)
+  elseif(NOT target MATCHES "^shardlm" AND CMAKE_BUILD_TYPE STREQUAL "Release")
+    target_compile_options(${target} PRIVATE -O1)
+  endif()
+endfunction()

@@ -17,7 +17,8 @@ void layer_norm_row(const float* x, const LayerNormParams& norm, std::int64_t n,
 void add_to_row(std::span<const Tensor> addends, std::int64_t row, const float* bias,
                 std::int64_t n, float* residual);
 
-/// In place, within 4 * 2^-24 * |x| of the formulas of backend.h (tanh: of its value). NaN stays NaN.
+/// In place, within 4 * 2^-24 * |x| of the formulas of backend.h (tanh: of its value). NaN stays
+/// NaN.
 void activate_row(Activation kind, std::int64_t n, float* x);
 
 }  // namespace shardlm
