@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include "comm/wait.h"
-
 namespace shardlm {
 namespace {
 
@@ -31,10 +29,7 @@ constexpr double kCancelFor_s = 0.1;
 
 MpiMessages::MpiMessages(MPI_Comm comm, Deadlines deadlines, bool oversubscribed,
                          std::size_t piece_bytes)
-    : comm_(comm),
-      deadlines_(deadlines),
-      oversubscribed_(oversubscribed),
-      piece_bytes_(piece_bytes) {}
+    : comm_(comm), deadlines_(deadlines), waiter_(oversubscribed), piece_bytes_(piece_bytes) {}
 
 // Calls back what is still under way, as far as MPI can.
 void MpiMessages::cancel() {
@@ -47,7 +42,7 @@ void MpiMessages::cancel() {
         MPI_Test(&message.request, &flag, MPI_STATUS_IGNORE);
         return flag != 0;
       };
-      if (wait_until(ended, true, kCancelFor_s)) continue;
+      if (wait_until(ended, waiter_, kCancelFor_s)) continue;
     }
     MPI_Request_free(&message.request);
   }
@@ -122,7 +117,7 @@ void MpiMessages::finish(const Call& call, bool waits_for_root) {
   };
   const double limit_s = wait_limit(call, waits_for_root, deadlines_);
   try {
-    if (!wait_until(all_arrived, oversubscribed_, limit_s)) fail_late(call, next, limit_s);
+    if (!wait_until(all_arrived, waiter_, limit_s)) fail_late(call, next, limit_s);
   } catch (...) {
     broken_ = true;
     cancel();

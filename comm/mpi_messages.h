@@ -8,6 +8,7 @@
 
 #include "comm/call.h"
 #include "comm/mpi_handles.h"
+#include "comm/wait.h"
 
 namespace shardlm {
 
@@ -51,7 +52,7 @@ class MpiMessages {
 
   MPI_Comm comm_;
   Deadlines deadlines_;
-  bool oversubscribed_;
+  Waiter waiter_;
   std::size_t piece_bytes_;
   std::vector<Message> messages_;
   bool broken_ = false;

@@ -7,7 +7,6 @@
 
 #include "base/error.h"
 #include "comm/residual_rows.h"
-#include "comm/wait.h"
 
 namespace shardlm {
 namespace {
@@ -43,6 +42,7 @@ ShmCommunicator::ShmCommunicator(int rank, ShmSegments segments, Backend& backen
       segments_(std::move(segments)),
       backend_(backend),
       options_(options),
+      waiter_(options.oversubscribed),
       slot_bytes_((segments_.bytes_each - sizeof(Flags)) / 2 / kAlignment * kAlignment),
       addends_(segments_.base.size()) {
   check(0 <= rank_ && rank_ < size_, "the rank has a segment");
@@ -127,7 +127,7 @@ void ShmCommunicator::wait_for(const Call& call, int first, int last, std::uint6
   };
   if (all_there()) return;
   const double limit_s = wait_limit(call, last - first == 1, options_.deadlines);
-  Backoff backoff(options_.oversubscribed, limit_s);
+  Backoff backoff(waiter_, limit_s);
   bool departed = false;
   while (!all_there()) {
     // The mark is read again after `left`: the rank may have come and gone in between.

@@ -18,6 +18,7 @@
 
 #include "comm/call.h"
 #include "comm/communicator.h"
+#include "comm/wait.h"
 
 namespace shardlm {
 
@@ -99,6 +100,7 @@ class ShmCommunicator final : public Communicator {
   ShmSegments segments_;
   Backend& backend_;
   ShmOptions options_;
+  Waiter waiter_;
   std::size_t slot_bytes_;
   std::uint64_t calls_ = 0;
   std::uint64_t phase_ = 0;

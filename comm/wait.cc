@@ -13,6 +13,8 @@ using namespace std::chrono_literals;
 constexpr auto kSpinFor = 30us;
 constexpr auto kYieldFor = 5ms;
 constexpr auto kYieldForOversubscribed = 200us;
+constexpr auto kSliceLost = 1ms;
+constexpr int kCrowdedWaits = 100;
 constexpr std::chrono::nanoseconds kShortestSleep = 50us;
 constexpr std::chrono::nanoseconds kLongestSleep = 1ms;
 constexpr int kSpinsPerClock = 16;  // reading the clock costs about as much as a pause
@@ -36,27 +38,40 @@ std::chrono::steady_clock::time_point after(double seconds) {
 
 }  // namespace
 
-Backoff::Backoff(bool oversubscribed, double limit_s)
-    : oversubscribed_(oversubscribed), start_(Clock::now()), deadline_(after(limit_s)) {}
+Backoff::Backoff(Waiter& waiter, double limit_s)
+    : waiter_(waiter),
+      spins_(!waiter.oversubscribed_),
+      yields_(waiter.crowded_waits_ == 0),
+      start_(Clock::now()),
+      deadline_(after(limit_s)) {
+  if (!yields_) --waiter_.crowded_waits_;
+}
 
 bool Backoff::pause() {
-  if (!oversubscribed_ && spins_ >= 0) {
+  if (spins_) {
     relax_core();
-    if (++spins_ % kSpinsPerClock != 0) return true;
+    if (++spun_ % kSpinsPerClock != 0) return true;
   }
   const auto now = Clock::now();
   if (now >= deadline_) return false;
   const auto waited = now - start_;
-  if (!oversubscribed_ && waited < kSpinFor) return true;
-  spins_ = -1;  // done with spinning
-  if (waited < (oversubscribed_ ? kYieldForOversubscribed : kYieldFor)) {
-    sched_yield();
+  if (spins_ && waited < kSpinFor) return true;
+  spins_ = false;
+  if (yields_ && waited < (waiter_.oversubscribed_ ? kYieldForOversubscribed : kYieldFor)) {
+    yield(now);
   } else {
     const auto step =
         std::clamp<std::chrono::nanoseconds>(waited / 16, kShortestSleep, kLongestSleep);
     std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(step, deadline_ - now));
   }
   return true;
+}
+
+void Backoff::yield(Clock::time_point now) {
+  sched_yield();
+  if (Clock::now() - now < kSliceLost) return;
+  yields_ = false;
+  waiter_.crowded_waits_ = kCrowdedWaits;
 }
 
 void Backoff::shorten(double limit_s) {

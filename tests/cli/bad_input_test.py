@@ -5,56 +5,57 @@ import subprocess
 import unittest
 
 from harness import (BIN, DATA, DEMO, MODEL_FILES, OK, RESOURCES, SOON, SORT, TINY, USAGE, CliTest,
-                     execute, ids_words, run, run_mpmd, words_of)
+                     execute, ids_words, run, run_all, run_mpmd, words_of)
 from models import (Tensor, config_of, random_tensors, read_safetensors, write_byte_tokenizer,
                     write_model, write_safetensors)
 
 
 class Usage(CliTest):
-    def refused(self, args, *texts, ranks=3):
-        self.assert_refused(run(args, ranks), USAGE, *texts, within=SOON)
+    def check(self, *cases):
+        self.check_refused(USAGE, cases)
 
     def test_unknown_flags_have_the_nearest_known_name(self):
-        for args, wrong, right in (
-                (["generate", "--model", TINY, "--max-token", 5], "--max-token", "--max-tokens"),
-                (["generate", "--modle", TINY, *ids_words([1])], "--modle", "--model"),
-                (["dump", "--model", TINY, "--stat", *ids_words([1])], "--stat", "--stats"),
-                (["score", "--model", TINY, "--txt-file", "x"], "--txt-file", "--text-file")):
-            self.refused(args, wrong, right)
-        self.refused(["generat", "--model", TINY], "generat", "generate", ranks=None)
-        self.refused(["generat", "--model", TINY], "generat", "generate")
-        self.refused(["plan", "--rank", 2], "--rank", "--ranks", ranks=None)
+        self.check(
+            (["generate", "--model", TINY, "--max-token", 5], 3, ("--max-token", "--max-tokens")),
+            (["generate", "--modle", TINY, *ids_words([1])], 3, ("--modle", "--model")),
+            (["dump", "--model", TINY, "--stat", *ids_words([1])], 2, ("--stat", "--stats")),
+            (["score", "--model", TINY, "--txt-file", "x"], 3, ("--txt-file", "--text-file")),
+            (["generat", "--model", TINY], None, ("generat", "generate")),
+            (["generat", "--model", TINY], 3, ("generat", "generate")),
+            (["plan", "--rank", 2], None, ("--rank", "--ranks")))
 
     def test_bad_values(self):
-        for flag, value in (("--threads", "x"), ("--comm", "tcp"), ("--timeout", "soon"),
-                            ("--prefill-chunk", 0), ("--top-p", "nan"), ("--seed", -1),
-                            ("--logprobs", -1), ("--max-batch", 0)):
-            self.refused(["generate", "--model", TINY, *ids_words([1]), f"{flag}={value}"], flag,
-                         ranks=None)
-        self.refused(["generate", "--model", TINY, *ids_words([1]), "--top-k", "many"], "--top-k")
-        self.refused(["generate", "--model", TINY, *ids_words([1]), "--comm", "tpi"], "mpi")
+        command = ["generate", "--model", TINY, *ids_words([1])]
+        self.check(
+            *(([*command, f"{flag}={value}"], None, (flag,)) for flag, value in (
+                ("--threads", "x"), ("--comm", "tcp"), ("--timeout", "soon"), ("--prefill-chunk", 0),
+                ("--top-p", "nan"), ("--seed", -1), ("--logprobs", -1), ("--max-batch", 0))),
+            ([*command, "--top-k", "many"], 3, ("--top-k",)),
+            ([*command, "--comm", "tpi"], 3, ("mpi",)))
 
     def test_missing_and_contradicting(self):
-        self.refused(["generate", *ids_words([1])], "--model")
-        self.refused(["generate", "--model", TINY], "--prompt")
-        self.refused(["generate", "--model", DEMO, "--prompt"], "--prompt")
-        self.refused(["dump", "--model", TINY, *ids_words([1])], "--out", "--stats")
-        self.refused(["generate", "--model", TINY, *ids_words([1]), "--json", "--stream"], "--json",
-                     "--stream", ranks=None)
-        self.refused([], "sub-command", "--help", ranks=None)
+        self.check(
+            (["generate", *ids_words([1])], 3, ("--model",)),
+            (["generate", "--model", TINY], 3, ("--prompt",)),
+            (["generate", "--model", DEMO, "--prompt"], None, ("--prompt",)),
+            (["dump", "--model", TINY, *ids_words([1])], 2, ("--out", "--stats")),
+            (["generate", "--model", TINY, *ids_words([1]), "--json", "--stream"], None,
+             ("--json", "--stream")),
+            ([], None, ("sub-command", "--help")))
 
     def test_yaml(self):
+        cases = []
         for name, text, texts in (
-                ("unknown key", f"model: {TINY}\ngenerate:\n  max-token: 5\n", ("max-token", "max-tokens")),
-                ("wrong type", f"model: {TINY}\ntop-k: [1]\n", ("top-k",)),
-                ("no YAML", "model: [\n", ("YAML",)),
+                ("key", f"model: {TINY}\ngenerate:\n  max-token: 5\n", ("max-token", "max-tokens")),
+                ("type", f"model: {TINY}\ntop-k: [1]\n", ("top-k",)),
+                ("broken", "model: [\n", ("YAML",)),
                 ("twice", f"model: {TINY}\nmodel: {TINY}\n", ("model",)),
-                ("bad value", f"model: {TINY}\ngenerate:\n  temperature: warm\n", ("temperature",))):
-            file = self.folder / "c.yaml"
+                ("value", f"model: {TINY}\ngenerate:\n  temperature: warm\n", ("temperature",))):
+            file = self.folder / f"{name}.yaml"
             file.write_text(text)
-            self.refused(["generate", "--config", file, *ids_words([1])], "c.yaml", *texts, ranks=2)
-        self.refused(["generate", "--config", self.folder / "none.yaml"], "none.yaml")
-        self.refused(["generate", "--config", self.folder], str(self.folder))
+            cases.append((["generate", "--config", file, *ids_words([1])], 2, (str(file), *texts)))
+        self.check(*cases, *((["generate", "--config", path], 3, (str(path),))
+                             for path in (self.folder / "none.yaml", self.folder)))
 
     def test_yaml_and_flags_together(self):
         file = self.folder / "c.yaml"
@@ -67,10 +68,12 @@ class Usage(CliTest):
         self.assertEqual(len(self.json_of(["plan", "--config", file])["per_rank"]), 2)
 
     def test_text_files(self):
-        for path in (self.folder / "none", self.folder):
-            self.refused(["generate", "--model", DEMO, "--prompt-file", path], str(path))
-            self.refused(["score", "--model", DEMO, "--text-file", path], str(path), ranks=2)
-        folder = os.open(self.folder, os.O_RDONLY)  # a standard input that cannot be read
+        self.check(*((args, ranks, (str(path),)) for path in (self.folder / "none", self.folder)
+                     for args, ranks in ((["generate", "--model", DEMO, "--prompt-file", path], 3),
+                                         (["score", "--model", DEMO, "--text-file", path], 2))))
+
+    def test_a_standard_input_that_cannot_be_read(self):
+        folder = os.open(self.folder, os.O_RDONLY)
         self.addCleanup(os.close, folder)
         process = subprocess.run(words_of(["generate", "--model", DEMO, "-"]), stdin=folder,
                                  capture_output=True, timeout=60)
@@ -78,21 +81,19 @@ class Usage(CliTest):
         self.assertIn(b"standard input", process.stderr)
 
     def test_help_everywhere(self):
-        for args in (["--help"], *([c, "--help"] for c in (
-                "generate", "score", "tokenize", "detokenize", "plan", "dump", "version"))):
-            result = run(args)
+        commands = ("generate", "score", "tokenize", "detokenize", "plan", "dump", "version")
+        alone = [(["--help"], None), *(([c, "--help"], None) for c in commands)]
+        *results, at_3 = run_all([*alone, (["generate", "--help"], 3)])
+        for result in results:
             self.assertEqual((result.code, result.err), (OK, ""), result)
             self.assertIn(b"shardlm", result.out)
-        result = run(["generate", "--help"], 3)
-        self.assertEqual((result.code, result.out.count(b"--max-tokens")), (OK, 1), result)
+        self.assertEqual((at_3.code, at_3.out.count(b"--max-tokens N")), (OK, 1), at_3)
 
     def test_output_that_nobody_takes(self):
-        command = ["sh", "-c", '"$@" > /dev/full', "sh", BIN, "generate", "--model", str(TINY),
-                   *ids_words([1])]
-        result = execute(command)
-        self.assertEqual((result.code, len(result.errors)), (RESOURCES, 1), result)
-        command = ["sh", "-c", '"$@" > /dev/full', "sh", BIN, "version"]
-        self.assertEqual(execute(command).code, RESOURCES)
+        full = ["sh", "-c", '"$@" > /dev/full', "sh", BIN]
+        for args in (["generate", "--model", str(TINY), *ids_words([1])], ["version"]):
+            result = execute([*full, *args])
+            self.assertEqual((result.code, len(result.errors)), (RESOURCES, 1), result)
         result = run(["dump", "--model", TINY, *ids_words([1]), "--out",
                       self.folder / "no" / "x.safetensors"], 2)
         self.assertNotEqual(result.code, OK, result)
@@ -101,16 +102,14 @@ class Usage(CliTest):
 
 
 class Model(CliTest):
-    def refused(self, args, *texts, ranks=3):
-        self.assert_refused(run(args, ranks), MODEL_FILES, *texts, within=SOON)
-
     def test_wrong_folders(self):
-        for folder in (self.folder / "none", self.folder, DATA / "gpt2_bpe", DATA / "corpus"):
-            self.refused(["generate", "--model", folder, *ids_words([1])], str(folder))
-        self.refused(["dump", "--model", self.folder, "--stats", *ids_words([1])], "config.json")
-        self.refused(["score", "--model", self.folder, *ids_words([1, 2])], "config.json")
-        self.refused(["plan", "--model", self.folder, "--ranks", 2], "config.json", ranks=None)
-        self.refused(["tokenize", "--model", SORT, "--text", "a"], "vocab.json", ranks=None)
+        self.check_refused(MODEL_FILES, [
+            *((["generate", "--model", folder, *ids_words([1])], 3, (str(folder),)) for folder in (
+                self.folder / "none", self.folder, DATA / "gpt2_bpe", DATA / "README.md")),
+            (["dump", "--model", self.folder, "--stats", *ids_words([1])], 2, ("config.json",)),
+            (["score", "--model", self.folder, *ids_words([1, 2])], None, ("config.json",)),
+            (["plan", "--model", self.folder, "--ranks", 2], None, ("config.json",)),
+            (["tokenize", "--model", SORT, "--text", "a"], None, ("vocab.json",))])
 
 
 class OneRank(CliTest):

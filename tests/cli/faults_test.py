@@ -1,5 +1,6 @@
 """Ranks that die, throw, stop or leave: the job ends in bounded time and names the rank."""
 import concurrent.futures
+import contextlib
 import os
 import re
 import select
@@ -40,7 +41,8 @@ class FaultTest(CliTest):
 
     def kill_leftovers(self):
         for pid in processes_with(self.mark):
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
     def assert_nobody_left(self, result):
         """mpirun may need a moment to reap what it has killed."""

@@ -203,6 +203,11 @@ class CliTest(unittest.TestCase):
         if within is not None:
             self.assertLess(result.seconds, within * SLOWDOWN, result)
 
+    def check_refused(self, code, cases, within=SOON):
+        """Runs [(args, ranks, texts of the message), ...] side by side."""
+        for result, (_, _, texts) in zip(run_all([case[:2] for case in cases]), cases):
+            self.assert_refused(result, code, *texts, within=within)
+
     def assert_close(self, actual, expected, tolerance, what):
         """Element by element, within an absolute tolerance."""
         self.assertEqual(len(actual), len(expected), what)
