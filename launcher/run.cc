@@ -73,7 +73,8 @@ int run_alone(const Options& options) {
   if (const auto* o = std::get_if<DetokenizeOptions>(&options.command))
     run_detokenize(*o, std::cin, std::cout);
   if (const auto* o = std::get_if<PlanOptions>(&options.command)) run_plan(*o, std::cout);
-  if (const auto* o = std::get_if<DumpOptions>(&options.command)) code = run_dump_diff(*o, std::cout);
+  if (const auto* o = std::get_if<DumpOptions>(&options.command))
+    code = run_dump_diff(*o, std::cout);
   if (const auto* o = std::get_if<VersionOptions>(&options.command)) run_version(*o, std::cout);
   finish_output();
   return code;
@@ -97,16 +98,17 @@ void agree_on_command(Communicator& comm, const Options& options) {
   const std::string mine = calling_text(options);
   std::vector<std::vector<std::byte>> all;
   comm.gather({SiteKind::load}, std::as_bytes(std::span(mine)), all, 0);
-  agree_with_root(comm, caught([&] {
-          for (std::size_t r = 1; comm.rank() == 0 && r < all.size(); ++r) {
-            const std::string theirs(reinterpret_cast<const char*>(all[r].data()), all[r].size());
-            if (theirs == mine) continue;
-            fail(ExitCode::usage, {.what = fmt::format("rank {} was started differently", r),
-                                   .expected = mine + " as on rank 0",
-                                   .found = theirs,
-                                   .remedy = "give every rank the same options"});
-          }
-        }));
+  agree_with_root(
+      comm, caught([&] {
+        for (std::size_t r = 1; comm.rank() == 0 && r < all.size(); ++r) {
+          const std::string theirs(reinterpret_cast<const char*>(all[r].data()), all[r].size());
+          if (theirs == mine) continue;
+          fail(ExitCode::usage, {.what = fmt::format("rank {} was started differently", r),
+                                 .expected = mine + " as on rank 0",
+                                 .found = theirs,
+                                 .remedy = "give every rank the same options"});
+        }
+      }));
 }
 
 int run_collective(const Options& options, MpiWorld& world) {
@@ -136,7 +138,9 @@ int run_in_world(int argc, char** argv, MpiWorld& world) {
   agree_with_root(*comm, caught([&] {
     if (world.rank() == 0) code = run_alone(options);
   }));
-  return code;
+  std::vector<std::byte> told{static_cast<std::byte>(code)};  // every rank ends with rank 0's code
+  comm->broadcast({SiteKind::load}, told, 0);
+  return static_cast<int>(told.front());
 }
 
 int run_without_world(int argc, char** argv) {

@@ -15,19 +15,13 @@
 namespace shardlm {
 namespace {
 
-/// Who owns what of a GPT-2 on this rank.
+/// What of a GPT-2 is sharded.
 struct Shards {
-  Shards(const ModelConfig& config, const Communicator& comm)
-      : heads(config.n_head, comm.size()),
-        mlp(config.n_inner, comm.size()),
-        vocab(config.vocab_size, comm.size()),
-        rank(comm.rank()) {}
-  Range my_heads() const { return heads.of(rank); }
-  Range my_mlp() const { return mlp.of(rank); }
-  Range my_vocab() const { return vocab.of(rank); }
-
-  Partition heads, mlp, vocab;
-  int rank;
+  Shards(const ModelConfig& config, const Context& context)
+      : heads(context, config.n_head),
+        mlp(context, config.n_inner),
+        vocab(context, config.vocab_size) {}
+  Share heads, mlp, vocab;
 };
 
 float attention_scale(const ModelConfig& config, int layer) {
@@ -58,15 +52,15 @@ Gpt2Block::Gpt2Block(const ModelConfig& c, WeightSource& weights, const Context&
                      const Shards& shards, int layer, const std::string& name)
     : ln_1_(context, weights, name + "ln_1", c.n_embd, c.layer_norm_epsilon),
       attn_c_attn_(context, weights, name + "attn.c_attn", c.n_embd, 3 * c.n_embd,
-                   fused_qkv_columns(shards.my_heads(), c.n_head, c.head_dim())),
-      attention_(context, name + "attn", shards.heads, c.head_dim(), attention_scale(c, layer)),
+                   fused_qkv_columns(shards.heads.mine, c.n_head, c.head_dim())),
+      attention_(context, name + "attn", shards.heads.all, c.head_dim(), attention_scale(c, layer)),
       attn_c_proj_(context, weights, name + "attn.c_proj", c.n_embd, c.n_embd,
-                   scaled(shards.my_heads(), c.head_dim()),
+                   scaled(shards.heads.mine, c.head_dim()),
                    {{SiteKind::attn_out, layer}, name + "attn.c_proj", name + "resid_1"}),
       ln_2_(context, weights, name + "ln_2", c.n_embd, c.layer_norm_epsilon),
-      mlp_c_fc_(context, weights, name + "mlp.c_fc", c.n_embd, c.n_inner, {shards.my_mlp()}),
-      act_(context, c.activation, shards.mlp, name + "mlp.c_fc", name + "mlp.act"),
-      mlp_c_proj_(context, weights, name + "mlp.c_proj", c.n_inner, c.n_embd, shards.my_mlp(),
+      mlp_c_fc_(context, weights, name + "mlp.c_fc", c.n_embd, c.n_inner, {shards.mlp.mine}),
+      act_(context, c.activation, shards.mlp.all, name + "mlp.c_fc", name + "mlp.act"),
+      mlp_c_proj_(context, weights, name + "mlp.c_proj", c.n_inner, c.n_embd, shards.mlp.mine,
                   {{SiteKind::mlp_out, layer}, name + "mlp.c_proj", name + "resid_2"}) {}
 
 void Gpt2Block::forward(ResidualStream& x, const Step& step, KvStorage& cache) const {
@@ -84,7 +78,7 @@ class Gpt2 final : public Model {
        const LoadProgress& progress);
   KvCache make_cache(std::int64_t n_blocks, std::int64_t block_tokens) const override;
   Tensor forward(const Step& step, KvCache& cache) const override;
-  Range vocab_ids() const override { return shards_.my_vocab(); }
+  Range vocab_ids() const override { return shards_.vocab.mine; }
 
  private:
   const Context& context_;
@@ -102,18 +96,18 @@ Gpt2::Gpt2(const ModelConfig& config, WeightSource& weights, const Context& cont
            const LoadProgress& progress)
     : context_(context),
       config_(config),
-      shards_(config, context.comm),
+      shards_(config, context),
       wpe_(load_replicated(context.backend, weights,
                            weights.tensor("wpe.weight", {config.n_positions, config.n_embd}))),
       wte_(load_vocab_table(context, weights, "wte.weight", config.vocab_size, config.n_embd,
-                            shards_.my_vocab())),
+                            shards_.vocab.mine)),
       lm_head_(config.tie_word_embeddings
                    ? wte_
                    : load_vocab_table(context, weights, "lm_head.weight", config.vocab_size,
-                                      config.n_embd, shards_.my_vocab())),
-      embedding_(context, wte_, shards_.my_vocab(), "embed"),
+                                      config.n_embd, shards_.vocab.mine)),
+      embedding_(context, wte_, shards_.vocab.mine, "embed"),
       ln_f_(context, weights, "ln_f", config.n_embd, config.layer_norm_epsilon),
-      head_(context, lm_head_, shards_.vocab, "logits") {
+      head_(context, lm_head_, shards_.vocab.all, "logits") {
   for (int i = 0; i < config.n_layer; ++i) {
     blocks_.push_back(
         std::make_unique<Gpt2Block>(config, weights, context, shards_, i, fmt::format("h.{}.", i)));
@@ -122,7 +116,7 @@ Gpt2::Gpt2(const ModelConfig& config, WeightSource& weights, const Context& cont
 }
 
 KvCache Gpt2::make_cache(std::int64_t n_blocks, std::int64_t block_tokens) const {
-  return KvCache(context_.backend, config_.n_layer, shards_.my_heads().size(), config_.head_dim(),
+  return KvCache(context_.backend, config_.n_layer, shards_.heads.mine.size(), config_.head_dim(),
                  n_blocks, block_tokens);
 }
 

@@ -28,8 +28,8 @@ class Usage(CliTest):
         command = ["generate", "--model", TINY, *ids_words([1])]
         self.check(
             *(([*command, f"{flag}={value}"], None, (flag,)) for flag, value in (
-                ("--threads", "x"), ("--comm", "tcp"), ("--timeout", "soon"), ("--prefill-chunk", 0),
-                ("--top-p", "nan"), ("--seed", -1), ("--logprobs", -1), ("--max-batch", 0))),
+                ("--threads", "x"), ("--comm", "tcp"), ("--timeout", "soon"),
+                ("--prefill-chunk", 0), ("--top-p", "nan"), ("--seed", -1), ("--logprobs", -1), ("--max-batch", 0))),
             ([*command, "--top-k", "many"], 3, ("--top-k",)),
             ([*command, "--comm", "tpi"], 3, ("mpi",)))
 
@@ -130,7 +130,8 @@ class OneRank(CliTest):
 
     def refused(self, bad, code, *texts, first=1, last=2):
         """`first` ranks have the good model, then one the bad one, then `last` the good one."""
-        programs = [(n, self.args(m)) for n, m in ((first, self.good), (1, bad), (last, self.good)) if n]
+        models = ((first, self.good), (1, bad), (last, self.good))
+        programs = [(n, self.args(model)) for n, model in models if n]
         self.assert_refused(run_mpmd(programs), code, *texts, within=SOON)
 
     def test_good_everywhere(self):
@@ -192,9 +193,9 @@ class OneRank(CliTest):
 
     def test_started_differently(self):
         good = self.args(self.good)
-        for other, texts in ((self.args(self.good, "--comm", "mpi"), ("--comm mpi", "--comm auto")),
-                             (["dump", *good[1:3], "--stats", *ids_words([1])], ("dump", "generate")),
-                             (["version"], ("generate",))):
+        dump = ["dump", *good[1:3], "--stats", *ids_words([1])]
+        for other, texts in (([*good, "--comm", "mpi"], ("--comm mpi", "--comm auto")),
+                             (dump, ("dump", "generate")), (["version"], ("generate",))):
             result = run_mpmd([(1, good), (1, other), (1, good)], timeout=30)
             self.assert_refused(result, USAGE, "rank 1", *texts, within=SOON)
 

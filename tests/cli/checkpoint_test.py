@@ -1,35 +1,9 @@
-"""Weight files as they come: names, layouts, dtypes, ties, and files that are not in order."""
-import json
-import struct
+"""Weight files as they come: names, layouts, dtypes, ties, shares of every rank."""
 import unittest
 
-from harness import MODEL_FILES, OK, CliTest, ids_words, run, run_all
-from models import (Tensor, config_of, constant_model, forced_model, random_tensors,
-                    read_safetensors, safetensors_bytes, with_prefix, write_model,
-                    write_safetensors, zero_tensors)
-
-
-class Checkpoint(CliTest):
-    def write(self, name, config, tensors):
-        return write_model(self.folder / name, config, tensors)
-
-    def check_models_refused(self, *cases):
-        """[(model folder, ranks, texts of the message), ...]"""
-        self.check_refused(MODEL_FILES, [
-            (["generate", "--model", model, "--max-tokens", 1, *ids_words([1])], ranks, texts)
-            for model, ranks, texts in cases])
-
-    def dumps(self, models, ids, ranks=None):
-        """Several models, or with a tuple of `ranks` one model several times, side by side."""
-        jobs, outs = [], []
-        for i, (model, p) in enumerate((m, p) for m in models
-                                       for p in (ranks if isinstance(ranks, tuple) else (ranks,))):
-            outs.append(self.folder / f"dump_{i}.safetensors")
-            jobs.append((["dump", "--model", model, *ids_words(ids), "--out", outs[-1]], p))
-        for result in run_all(jobs):
-            self.assertEqual(result.code, OK, result)
-        return [{name: (t.shape, t.values()) for name, t in read_safetensors(out).items()}
-                for out in outs]
+from checkpoint_case import Checkpoint
+from harness import OK, ids_words, run, run_all
+from models import Tensor, config_of, forced_model, random_tensors, with_prefix, zero_tensors
 
 
 class Names(Checkpoint):
@@ -153,7 +127,8 @@ class Layouts(Checkpoint):
     def test_activation_function_is_honoured(self):  # CTranslate2#488
         t = self.tensors
         t["h.0.ln_2.weight"], t["h.0.ln_2.bias"] = Tensor([4], 0.0), Tensor([4], [1, -3, 0, 2])
-        t["h.0.mlp.c_fc.weight"] = Tensor([4, 4], [float(i == j) for i in range(4) for j in range(4)])
+        identity = [float(i == j) for i in range(4) for j in range(4)]
+        t["h.0.mlp.c_fc.weight"] = Tensor([4, 4], identity)
         tanh_form, erf_form = (0.8411920, -0.0036374), (0.8413447, -0.0040497)
         known = {"gelu_new": tanh_form, "gelu_fast": tanh_form, "gelu_pytorch_tanh": tanh_form,
                  "gelu": erf_form, "quick_gelu": (0.8457958, -0.0180713), "relu": (1, 0),
@@ -190,7 +165,7 @@ class Sharding(Checkpoint):
             for name, (shape, values) in one.items():
                 scale = max(map(abs, values))
                 self.assertEqual(many[name][0], shape)
-                self.assert_close(many[name][1], values, 2 ** -24 * 50 * scale, f"{name} at {ranks}")
+                self.assert_close(many[name][1], values, 2 ** -24 * 50 * scale, (name, ranks))
 
     def test_every_id_is_reachable_at_every_rank_count(self):  # vllm#578
         small = forced_model(self.folder / "7", range(7), vocab_size=7, tokenizer=None)
@@ -214,112 +189,6 @@ class Sharding(Checkpoint):
         mixed_1, mixed_2, plain_1, plain_2 = self.dumps([a, b], [1, 2, 3], ranks=(None, 2))
         self.assertEqual(mixed_1, plain_1)
         self.assertEqual(mixed_2, plain_2)
-
-
-class HostileFiles(Checkpoint):
-    """Refused with the file's or tensor's name: the parser's own tests have the long list."""
-
-    def setUp(self):
-        super().setUp()
-        self.config = config_of()
-        self.good = safetensors_bytes(zero_tensors(self.config))
-        n, = struct.unpack("<Q", self.good[:8])
-        self.header, self.data = json.loads(self.good[8:8 + n]), self.good[8 + n:]
-
-    def bad(self, name, data, file="model.safetensors"):
-        """A model folder with these bytes in the place of a file; None is a folder."""
-        model = self.write(name, self.config, zero_tensors(self.config))
-        if data is None:
-            (model / file).unlink()
-            (model / file).mkdir()
-        else:
-            (model / file).write_bytes(data)
-        return model
-
-    def with_header(self, name, text, data):
-        return self.bad(name, struct.pack("<Q", len(text)) + text.encode() + data)
-
-    def test_pointer_file(self):  # transformers#27923
-        model = self.bad("pointer", b"version https://git-lfs.github.com/spec/v1\n"
-                         b"oid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\n"
-                         b"size 548105171\n")
-        self.check_models_refused((model, 2, (str(model / "model.safetensors"), "pointer")))
-
-    def test_structure(self):  # openasr#73
-        text = json.dumps(self.header)
-        twice = text[:-1] + f', "wte.weight": {json.dumps(self.header["wte.weight"])}}}'
-        overlap = json.loads(text)
-        overlap["wpe.weight"]["data_offsets"] = [
-            x - 32 for x in overlap["wpe.weight"]["data_offsets"]]
-        first = self.header["wte.weight"]["data_offsets"][1]
-        hole = {name: {**t, "data_offsets": [x + 4 * (t["data_offsets"][0] > 0)
-                                             for x in t["data_offsets"]]}
-                for name, t in self.header.items()}
-        with_hole = self.data[:first] + b"\0" * 4 + self.data[first:]
-        self.check_models_refused(
-            (self.with_header("twice", twice, self.data), None, ("wte.weight",)),
-            (self.with_header("overlap", json.dumps(overlap), self.data), None, ("wpe.weight",)),
-            (self.with_header("hole", json.dumps(hole), with_hole), None, ("wpe.weight",)),
-            (self.bad("more", self.good + b"\0\0\0\0"), None, ("model.safetensors",)))
-
-    def test_cut_files(self):
-        self.check_models_refused(*(
-            (self.bad(f"cut{n}", self.good[:n]), ranks, ("model.safetensors",))
-            for n, ranks in ((0, None), (7, None), (8, None), (9, None), (len(self.good) // 2, None),
-                             (len(self.good) - 1, 2))))
-
-    def test_lengths_that_lie(self):
-        lengths = (2 ** 63, 2 ** 64 - 1, 2 ** 31, len(self.good))
-        self.check_models_refused(
-            *((self.bad(str(n), struct.pack("<Q", n) + self.good[8:]), None, ("model.safetensors",))
-              for n in lengths),
-            (self.bad("shape", self.good.replace(b'"shape": [8, 4]', b'"shape": [8,4e9]')), None,
-             ("model.safetensors",)))
-
-    def test_missing_shard(self):  # sglang#32279
-        model = self.write("sharded", self.config, random_tensors(self.config, 1))
-        tensors = read_safetensors(model / "model.safetensors")
-        files = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"]
-        place = {name: files[i % 2] for i, name in enumerate(tensors)}
-        for file in files:
-            write_safetensors(model / file, {n: t for n, t in tensors.items() if place[n] == file})
-        (model / "model.safetensors.index.json").write_text(
-            json.dumps({"metadata": {}, "weight_map": place}))
-        command = ["dump", "--model", model, "--stats", *ids_words([1])]
-        both = run(command)
-        self.assertEqual(both.code, OK, both)
-        self.assertIn("index", " ".join(both.warnings))  # model.safetensors wins, with a warning
-        (model / "model.safetensors").unlink()
-        sharded = run(command)
-        self.assertEqual((sharded.code, sharded.out, sharded.warnings), (OK, both.out, []), sharded)
-        (model / files[1]).unlink()
-        self.check_models_refused((model, 3, (files[1],)))
-
-    def test_a_folder_in_the_files_place(self):
-        self.check_models_refused(*((self.bad(f"no {file}", None, file), 2, (file,))
-                                    for file in ("model.safetensors", "config.json")))
-
-    def test_bad_config(self):
-        texts = ("", "{", "[]", '{"model_type": "gpt2"', '{"model_type": "gpt2"}', "\0",
-                 json.dumps(self.config)[:-1] + ', "n_head": 2}')
-        self.check_models_refused(*(
-            (self.bad(f"config{i}", text.encode(), "config.json"), None, ("config.json",))
-            for i, text in enumerate(texts)))
-
-
-class Tokenizers(Checkpoint):
-    def test_files_that_are_not_in_order(self):
-        cases = []
-        for vocab, merges, named in (
-                ("{", "#version: 0.2\n", "vocab.json"), ('{"a": 0, "b": 0}', "", "vocab.json"),
-                ('{"a": -1}', "", "vocab.json"), ('{"a": 0}', None, "vocab.json"),
-                ('{"a": 0}', "a b c\n", "merges.txt")):
-            model = constant_model(self.folder / str(len(cases)), [0.0, 1.0])
-            (model / "vocab.json").write_text(vocab)
-            if merges is not None:
-                (model / "merges.txt").write_text(merges)
-            cases.append((model, 2, (named,)))
-        self.check_models_refused(*cases)
 
 
 if __name__ == "__main__":

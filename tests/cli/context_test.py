@@ -60,7 +60,8 @@ class EndOfContext(CliTest):
         # n_ctx differs: n_positions counts (keras-hub#1704).
         config = {**self.config, "n_positions": 32, "n_ctx": 16}
         model = write_model(self.folder / "ctx", config, random_tensors(config, 1))
-        self.assertEqual(len(self.ids_of(model, "--max-tokens", 50, *ids_words(self.prompt(30)))[0]), 3)
+        ids, = self.ids_of(model, "--max-tokens", 50, *ids_words(self.prompt(30)))
+        self.assertEqual(len(ids), 3)
 
 
 class Batches(CliTest):

@@ -4,7 +4,8 @@ import statistics
 import unittest
 
 from harness import DATA, MODEL_FILES, OK, USAGE, CliTest, ids_words, run, run_all
-from models import Tensor, config_of, random_tensors, read_safetensors, write_model, write_safetensors
+from models import (Tensor, config_of, random_tensors, read_safetensors, write_model,
+                    write_safetensors)
 
 T = 7
 IDS = [3, 1, 4, 1, 5, 9, 2]
@@ -102,6 +103,12 @@ class Diff(CliTest):
         text = self.diff(other)
         self.assertTrue(text.startswith("a"), text)
         self.assertIn("0.25", text)
+
+    def test_under_mpirun(self):
+        other = self.write("other", {**self.tensors, "b": Tensor([2], [1e-3, 5e-4])})
+        for b, code in ((self.a, 0), (other, 1)):
+            result = run(["dump", "--diff", self.a, b], 3)
+            self.assertEqual((result.code, len(result.out.splitlines())), (code, 1), result)
 
     def test_tolerance_is_relative_to_the_tensor(self):
         other = self.write("other", {**self.tensors, "a": Tensor([2, 3], [1, -2, 4, 0, 0.501, 3])})

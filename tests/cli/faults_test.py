@@ -12,8 +12,8 @@ import unittest
 import uuid
 from pathlib import Path
 
-from harness import (BIN, BUG, DEMO, OK, SLOWDOWN, TINY, USAGE, CliTest, execute, ids_words,
-                     kill_tree, ranks_of, words_of)
+from harness import (BIN, BUG, DEMO, OK, SLOWDOWN, TINY, USAGE, CliTest, Result, execute,
+                     ids_words, kill_tree, ranks_of, words_of)
 
 LIMIT = 10.0    # seconds from the fault to the end of the job
 PATIENCE = 3.0  # --timeout of the runs in which a rank stops without dying
@@ -136,12 +136,11 @@ class FromOutside(FaultTest):
 
     def finish(self, since):
         _, err = self.process.communicate(timeout=60)
-        result = subprocess.CompletedProcess(self.process.args[:8], self.process.returncode, b"", b"")
-        result.err = err.decode("utf-8", "replace")
-        result.seconds = time.monotonic() - since
-        self.assertNotEqual(result.returncode, OK, result.err)
-        self.assertLess(result.seconds, LIMIT * SLOWDOWN, result.err)
-        self.assert_nobody_left(result.err)
+        result = Result(self.process.args[:20], self.process.returncode, b"",
+                        err.decode("utf-8", "replace"), time.monotonic() - since)
+        self.assertNotEqual(result.code, OK, result)
+        self.assertLess(result.seconds, LIMIT * SLOWDOWN, result)
+        self.assert_nobody_left(result)
         return result
 
     def test_a_rank_is_killed(self):

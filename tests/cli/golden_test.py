@@ -1,4 +1,4 @@
-"""tests/data/golden: what transformers computes in float64, at 1 to 5 ranks over both transports."""
+"""tests/data/golden: what transformers computes in float64, at 1 to 5 ranks, both transports."""
 import json
 import sys
 import unittest

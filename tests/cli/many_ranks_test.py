@@ -23,12 +23,14 @@ class ManyRanks(CliTest):
 
     def test_8_ranks(self):
         for golden in json.loads((DATA / "golden" / "demo.json").read_text())["greedy"][:2]:
-            sequence, = self.generate(DEMO, "--max-tokens", 16, "--prompt", golden["prompt"], ranks=8)
+            sequence, = self.generate(DEMO, "--max-tokens", 16, "--prompt", golden["prompt"],
+                                      ranks=8)
             self.assertEqual(sequence["ids"], golden["ids"][:16])
 
     def test_the_start_warns_once_of_too_few_cores(self):
         many = CORES + 1
-        for args, ranks, remedy in (((), many, "fewer ranks"), (("--threads", CORES), 2, "--threads"),
+        for args, ranks, remedy in (((), many, "fewer ranks"),
+                                    (("--threads", CORES), 2, "--threads"),
                                     (("--threads", CORES + 1), None, "--threads")):
             if ranks == 2 and CORES == 1:
                 continue

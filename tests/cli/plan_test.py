@@ -49,7 +49,8 @@ class Plan(CliTest):
             replicated, shared = parameters(config)
             for ranks in RANKS:
                 with self.subTest(model=name, ranks=ranks):
-                    per_rank = self.json_of(["plan", "--model", folder, "--ranks", ranks])["per_rank"]
+                    plan = self.json_of(["plan", "--model", folder, "--ranks", ranks])
+                    per_rank = plan["per_rank"]
                     self.assertEqual([r["rank"] for r in per_rank], list(range(ranks)))
                     inner = config.get("n_inner") or 4 * config["n_embd"]
                     for part, total in (("heads", config["n_head"]), ("mlp_columns", inner),
@@ -71,7 +72,8 @@ class Plan(CliTest):
                     plan = self.json_of(["plan", "--model", folder, "--ranks", ranks,
                                          "--prompt-tokens", 128])
                     for part, tokens in (("per_token", 1), ("per_prompt", 128)):
-                        reduces = [c for c in plan[part]["collectives"] if c["kind"] == "all_reduce"]
+                        every = plan[part]["collectives"]
+                        reduces = [c for c in every if c["kind"] == "all_reduce"]
                         count = 2 * config["n_layer"] + 1 if ranks > 1 else 0
                         self.assertEqual(sum(c["count"] for c in reduces), count)
                         self.assertEqual({c["bytes_each"] for c in reduces},
@@ -79,10 +81,9 @@ class Plan(CliTest):
                         self.assertEqual({c["site"]: c["count"] for c in reduces},
                                          {"embed": 1, "attn_out": config["n_layer"],
                                           "mlp_out": config["n_layer"]} if count else {})
-                        self.assertEqual(sum(c["count"] for c in plan[part]["collectives"]),
+                        self.assertEqual(sum(c["count"] for c in every),
                                          plan[part]["total_count"])
-                        self.assertEqual(sum(c["count"] * c["bytes_each"]
-                                             for c in plan[part]["collectives"]),
+                        self.assertEqual(sum(c["count"] * c["bytes_each"] for c in every),
                                          plan[part]["total_bytes"])
 
     def test_gpt2_by_hand(self):

@@ -12,7 +12,7 @@ class Seeds(CliTest):
               ("--repetition-penalty", 1.3, "--top-k", 100, "--top-p", 0.95))
 
     def command(self, prompts, *args):
-        return ["generate", "--model", DEMO, "--max-tokens", 40, "--json", *args,
+        return ["generate", "--model", DEMO, "--max-tokens", 24, "--json", *args,
                 *(word for p in prompts for word in ("--prompt", p))]
 
     def test_same_seed_same_ids_at_every_rank_count(self):
@@ -26,9 +26,10 @@ class Seeds(CliTest):
 
     def test_a_sequence_does_not_depend_on_its_neighbours(self):
         first, second = "Once upon a time", "The dragon said to the little girl:"
+        variants = (([first], 64, 512), ([first, second], 64, 512), ([first, first], 1, 2),
+                    ([second, first], 2, 3))
         jobs = [(self.command(prompts, "--seed", 3, "--max-batch", batch, "--prefill-chunk", chunk),
-                 None) for prompts, batch, chunk in (([first], 64, 512), ([first, second], 64, 512),
-                                                     ([first, first], 1, 2), ([second, first], 2, 3))]
+                 None) for prompts, batch, chunk in variants]
         alone, pair, twins, turned = [[s["ids"] for s in self.object_of(r)["sequences"]]
                                       for r in run_all(jobs)]
         self.assertEqual(pair[0], alone[0])
@@ -69,11 +70,18 @@ class Distribution(CliTest):
         return constant_model(self.folder / "m", [math.log(p) for p in probabilities],
                               n_positions=64, **fields)
 
-    def draws(self, model, *args, sequences=40, ranks=None, seed=1):
-        """Counter of 64 ids for each sequence."""
-        value = self.json_of(["generate", "--model", model, "--max-tokens", 64, "--seed", seed,
-                              *args, *ids_words(*[[0]] * sequences)], ranks)
-        return collections.Counter(i for s in value["sequences"] for i in s["ids"])
+    def draws(self, model, *variants):
+        """For each (arguments, ranks) the Counter of 40 · 64 drawn ids."""
+        jobs = [(["generate", "--model", model, "--max-tokens", 64, "--seed", 1, "--json", *args,
+                  *ids_words(*[[0]] * 40)], ranks) for args, ranks in variants]
+        return [collections.Counter(i for s in self.object_of(r)["sequences"] for i in s["ids"])
+                for r in run_all(jobs)]
+
+    def check_kept(self, model, flag, kept):
+        """kept: {value of the flag: how many of the likeliest ids are drawn}."""
+        counts = self.draws(model, *(((flag, value), None) for value in kept))
+        for (value, n), drawn in zip(kept.items(), counts):
+            self.assertEqual(set(drawn), set(range(n)), f"{flag} {value}")
 
     def check_shares(self, counts, probabilities):
         """Each count within 5 standard deviations of its binomial mean."""
@@ -84,49 +92,51 @@ class Distribution(CliTest):
 
     def test_shares(self):
         model = self.model((.5, .3, .2))
-        for ranks in (None, 2, 5):
-            self.check_shares(self.draws(model, ranks=ranks), (.5, .3, .2))
-        hot = [math.sqrt(p) for p in (.5, .3, .2)]
-        self.check_shares(self.draws(model, "--temperature", 2), [p / sum(hot) for p in hot])
-        self.check_shares(self.draws(model, "--temperature", 1e30), [1 / 3] * 3)
-        self.check_shares(self.draws(model, "--top-k", 2), (.625, .375, 0))
+        plain, at_2, at_5, hot, hottest, top_2 = self.draws(
+            model, ((), None), ((), 2), ((), 5), (("--temperature", 2), None),
+            (("--temperature", 1e30), None), (("--top-k", 2), None))
+        for counts in (plain, at_2, at_5):
+            self.check_shares(counts, (.5, .3, .2))
+        roots = [math.sqrt(p) for p in (.5, .3, .2)]
+        self.check_shares(hot, [p / sum(roots) for p in roots])
+        self.check_shares(hottest, [1 / 3] * 3)
+        self.check_shares(top_2, (.625, .375, 0))
 
     def test_top_p_edges(self):  # FasterTransformer#234
         model = self.model((.5, .3, .2))
-        for top_p, kept in ((0, 1), (1e-9, 1), (.49, 1), (.51, 2), (.79, 2), (.81, 3), (1, 3)):
-            for ranks in (None, 2) if top_p in (.51, .81) else (None,):
-                counts = self.draws(model, "--top-p", top_p, ranks=ranks)
-                self.assertEqual(set(counts), set(range(kept)), f"top-p {top_p}")
+        self.check_kept(model, "--top-p", {0: 1, 1e-9: 1, .49: 1, .51: 2, .79: 2, .81: 3, 1: 3})
+        counts = self.draws(model, (("--top-p", .51), 2), (("--top-p", .81), 2))
+        self.assertEqual([len(c) for c in counts], [2, 3])
         result = run(["generate", "--model", model, "--top-p", 1.5, *ids_words([0])])
         self.assert_refused(result, USAGE, "--top-p", "1.5")
 
     def test_min_p(self):
         model = self.model((.5, .3, .2))
-        for min_p, kept in ((0, 3), (.39, 3), (.41, 2), (.61, 1), (1, 1)):
-            self.assertEqual(set(self.draws(model, "--min-p", min_p)), set(range(kept)), min_p)
-        for min_p in (-.1, 1.1):
-            result = run(["generate", "--model", model, f"--min-p={min_p}", *ids_words([0])])
-            self.assert_refused(result, USAGE, "--min-p")
+        self.check_kept(model, "--min-p", {0: 3, .39: 3, .41: 2, .61: 1, 1: 1})
+        self.check_refused(USAGE, [(["generate", "--model", model, f"--min-p={min_p}",
+                                     *ids_words([0])], None, ("--min-p",)) for min_p in (-.1, 1.1)])
 
     def test_top_k_beyond_the_vocabulary_is_no_cut(self):  # CTranslate2#586
         model = self.model((.4, .3, .15, .1, .05))
-        plain = self.draws(model)
+        no_cut = (0, 5, 6, 50, 9999999, 2 ** 31, -1)
+        plain, one, *others = self.draws(
+            model, ((), None), (("--top-k", 1), None), (("--top-k", 50), 3),
+            *((("--top-k", top_k), None) for top_k in no_cut))
         self.check_shares(plain, (.4, .3, .15, .1, .05))
-        for top_k in (0, 5, 6, 50, 9999999, 2 ** 31, -1):
-            self.assertEqual(self.draws(model, "--top-k", top_k), plain, f"top-k {top_k}")
-        self.assertEqual(self.draws(model, "--top-k", 50, ranks=3), plain)
-        self.assertEqual(set(self.draws(model, "--top-k", 1)), {0})
+        self.assertEqual(others, [plain] * 8)
+        self.assertEqual(set(one), {0})
         result = run(["generate", "--model", model, "--top-k", -2, *ids_words([0])])
         self.assert_refused(result, USAGE, "--top-k", "-2")
 
     def test_temperature_edges(self):  # nanoGPT#738
         model = self.model((.2, .4, .4))
-        for t in ("0", "0.0", "-0.0", "1e-40"):
-            counts = self.draws(model, "--temperature", t, "--top-k", 2, "--top-p", .9)
-            self.assertEqual(set(counts), {1}, t)  # of a tie the lowest id
-        for t in ("-1", "nan", "inf"):
-            result = run(["generate", "--model", model, "--temperature", t, *ids_words([0])])
-            self.assert_refused(result, USAGE, "--temperature")
+        for counts in self.draws(model, *(
+                (("--temperature", t, "--top-k", 2, "--top-p", .9), None)
+                for t in ("0", "0.0", "-0.0", "1e-40"))):
+            self.assertEqual(set(counts), {1})  # of a tie the lowest id
+        self.check_refused(USAGE, [(["generate", "--model", model, "--temperature", t,
+                                     *ids_words([0])], None, ("--temperature",))
+                                   for t in ("-1", "nan", "inf")])
 
 
 class Penalties(CliTest):
@@ -148,10 +158,9 @@ class Penalties(CliTest):
         self.assertEqual(self.ids([2, 1.9, 0, 0], [0, 0, 0], "--repetition-penalty", 1), [0])
         # Each id once, however often it was seen: 2 / 1.1 > 1.7 > 2 / 1.1³.
         self.assertEqual(self.ids([2, 1.7, 0, 0], [0, 0, 0], "--repetition-penalty", 1.1), [0])
-        for penalty in (0, -1, "nan"):
-            result = run(["generate", "--model", TINY, "--repetition-penalty", penalty,
-                          *ids_words([1])])
-            self.assert_refused(result, USAGE, "--repetition-penalty")
+        self.check_refused(USAGE, [(["generate", "--model", TINY, "--repetition-penalty", penalty,
+                                     *ids_words([1])], None, ("--repetition-penalty",))
+                                   for penalty in (0, -1, "nan")])
 
     def test_presence_and_frequency_count_the_continuation_only(self):
         logits = [2, 1.5, 1, 0]
@@ -179,14 +188,15 @@ class Penalties(CliTest):
 
 class NotFinite(CliTest):
     def test_names_sequence_position_and_first_id(self):
+        cases = []
         for name, value in (("inf", math.inf), ("nan", math.nan), ("-inf", -math.inf)):
             logits = [0.0] * 9
             logits[4] = logits[7] = value
             model = constant_model(self.folder / name, logits)
-            for ranks in (None, 4):
-                for style in ("--temperature", 0), ("--top-k", 2):
-                    result = run(["generate", "--model", model, *style, *ids_words([1, 2, 3])], ranks)
-                    self.assert_refused(result, BUG, "sequence 0", "position 3", "id 4", within=10)
+            cases += [(["generate", "--model", model, *style, *ids_words([1, 2, 3])], ranks,
+                       ("sequence 0", "position 3", "id 4"))
+                      for ranks, style in ((None, ("--temperature", 0)), (4, ("--top-k", 2)))]
+        self.check_refused(BUG, cases, within=10)
         result = run(["score", "--model", model, *ids_words([1, 2, 3])])
         self.assert_refused(result, BUG, "id 4")
 

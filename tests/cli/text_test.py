@@ -5,7 +5,7 @@ import select
 import subprocess
 import unittest
 
-from harness import DATA, DEMO, TINY, USAGE, CliTest, ids_words, run, run_all, words_of
+from harness import TINY, USAGE, CliTest, ids_words, run, run_all, words_of
 from models import (END_OF_TEXT, GPT2_BPE, byte_characters, constant_model, forced_model,
                     write_byte_tokenizer)
 
@@ -123,8 +123,8 @@ class Prompts(CliTest):
         self.model = forced_model(self.folder / "gpt2", [464])
 
     def prompt_ids(self, *args, model=None, **options):
-        value = self.json_of(["generate", "--model", model or self.wide(), "--max-tokens", 0, *args],
-                             **options)
+        value = self.json_of(["generate", "--model", model or self.wide(), "--max-tokens", 0,
+                              *args], **options)
         return [s["prompt_ids"] for s in value["sequences"]]
 
     def wide(self):
@@ -209,7 +209,8 @@ class Prompts(CliTest):
     def test_ids_out_of_range(self):
         for ids in ([1000], [5, 2 ** 31 - 1]):
             result = run(["generate", "--model", TINY, *ids_words([1], ids)], 2)
-            self.assert_refused(result, USAGE, "prompt 1", str(ids[-1]), "vocab_size 1000", within=10)
+            self.assert_refused(result, USAGE, "prompt 1", str(ids[-1]), "vocab_size 1000",
+                                within=10)
         for words in ("-1", "1,,2", "1.5", "a", "99999999999"):
             result = run(["generate", "--model", TINY, f"--prompt-ids={words}"])
             self.assert_refused(result, USAGE, "--prompt-ids")
@@ -245,49 +246,6 @@ class UnequalVocabularies(CliTest):
         # Neither is its end-of-text id an id of the model.
         result = run(["generate", "--model", model, "--prompt", ""])
         self.assert_refused(result, USAGE, "prompt 0")
-
-
-class Tokenizer(CliTest):
-    """All published vectors through the program, one process each way."""
-
-    def setUp(self):
-        super().setUp()
-        self.cases = json.loads((DATA / "gpt2_tokenizer_vectors.json").read_text())["cases"]
-
-    def lines(self, command, values, *args):
-        text = "".join(json.dumps(v) + "\n" for v in values)
-        result = run([command, "--model", GPT2_BPE, "--json-lines", *args], stdin=text.encode())
-        self.assertEqual(result.code, 0, result)
-        return [json.loads(line) for line in result.out.decode().split("\n")[:-1]]
-
-    def test_vectors(self):
-        self.assertEqual(len(self.cases), 537)
-        for special, args in ((True, ()), (False, ("--no-special",))):
-            cases = [c for c in self.cases if c["allow_special"] == special]
-            self.assertGreater(len(cases), 0)
-            found = self.lines("tokenize", [c["text"] for c in cases], *args)
-            self.assertEqual(len(found), len(cases))
-            for case, ids in zip(cases, found):
-                self.assertEqual(ids, case["ids"], case["name"])
-
-    def test_back_to_text(self):
-        found = self.lines("detokenize", [c["ids"] for c in self.cases])
-        self.assertEqual(found, [c["text"] for c in self.cases])
-
-    def test_demo_round_trip(self):
-        text = (DATA / "corpus" / "childrens_classics_valid.txt").read_bytes()
-        ids = run(["tokenize", "--model", DEMO], stdin=text)
-        self.assertEqual(len(ids.out.split()), 85681)
-        back = run(["detokenize", "--model", DEMO], stdin=ids.out)
-        self.assertEqual(back.out, text)
-
-    def test_bad_lines(self):
-        for command, line in (("tokenize", b"5\n"), ("tokenize", b'"a\n'), ("detokenize", b"[-1]\n"),
-                              ("detokenize", b"[1.5]\n"), ("detokenize", b'"a"\n')):
-            result = run([command, "--model", GPT2_BPE, "--json-lines"], stdin=line)
-            self.assert_refused(result, USAGE, "line 1")
-        result = run(["detokenize", "--model", GPT2_BPE, "--ids", "50257"])
-        self.assert_refused(result, USAGE, "50257")
 
 
 if __name__ == "__main__":
