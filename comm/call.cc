@@ -34,8 +34,7 @@ std::string call_text(const Call& call) {
 double wait_limit(const Call& call, bool waits_for_root, const Deadlines& deadlines) {
   const double limit = call.site.kind == SiteKind::load ? deadlines.load_s : deadlines.collective_s;
   if (limit <= 0) return 0;
-  const bool next_step = call.op == Op::broadcast && call.site.kind == SiteKind::step;
-  return next_step && waits_for_root ? limit + kCoordinatorFirst_s : limit;
+  return call.op == Op::broadcast && waits_for_root ? limit + kCoordinatorFirst_s : limit;
 }
 
 std::string ranks_text(std::span<const int> ranks) {

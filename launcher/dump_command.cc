@@ -150,8 +150,8 @@ std::string first_difference(const SafetensorsFile& a, const SafetensorsFile& b,
 
 }  // namespace
 
-int run_dump(const DumpOptions& options, MpiWorld& world) {
-  Session session(world, options.engine, /*dump_activations=*/true);
+int run_dump(const DumpOptions& options, const Job& job) {
+  Session session(job, options.engine, /*dump_activations=*/true);
   std::vector<std::int32_t> ids;
   session.load([&](Session& s) {
     const PromptSource source{

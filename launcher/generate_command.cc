@@ -162,8 +162,8 @@ void GenerateCommand::write_json(const Session& session, const std::vector<Seque
 
 }  // namespace
 
-int run_generate(const GenerateOptions& options, MpiWorld& world) {
-  Session session(world, options.engine, /*dump_activations=*/false);
+int run_generate(const GenerateOptions& options, const Job& job) {
+  Session session(job, options.engine, /*dump_activations=*/false);
   GenerateCommand command(options);
   session.load([&](Session& s) { return command.prepare(s); });
   return session.run([&](Coordinator& coordinator) { command.run(session, coordinator); });

@@ -2,48 +2,22 @@
 
 #include <fmt/format.h>
 
-#include <array>
-#include <cstdio>
-#include <fstream>
 #include <iostream>
-#include <optional>
 
 #include "base/error.h"
+#include "launcher/text_input.h"
 
 namespace shardlm {
-namespace {
-
-// The bytes up to the end; nothing if they cannot be read. A folder opens, and fails here.
-std::optional<std::string> read_all(std::istream& in) {
-  std::string text;
-  std::array<char, 1 << 16> part;
-  while (in.read(part.data(), part.size()) || in.gcount() > 0) {
-    text.append(part.data(), static_cast<std::size_t>(in.gcount()));
-  }
-  if (in.bad()) return std::nullopt;
-  return text;
-}
-
-std::string read_standard_input() {
-  std::optional<std::string> text = read_all(std::cin);
-  // std::cin takes an error of the C stream below it for the end.
-  if (text && std::ferror(stdin) == 0) return *text;
-  fail(ExitCode::usage, {.what = "cannot be read", .where = "standard input"});
-}
-
-}  // namespace
 
 std::string read_text(const PromptSource& source) {
-  if (source.kind == PromptSource::Kind::text) return source.text;
-  if (source.kind == PromptSource::Kind::standard_input) return read_standard_input();
-  std::ifstream file(source.text, std::ios::binary);
-  std::optional<std::string> text;
-  if (file.is_open()) text = read_all(file);
-  if (text) return *std::move(text);
-  fail(ExitCode::usage, {.what = "text file",
-                         .expected = "a readable file",
-                         .found = file.is_open() ? "one that cannot be read" : "none",
-                         .where = source.text});
+  switch (source.kind) {
+    case PromptSource::Kind::file:
+      return read_file(source.text);
+    case PromptSource::Kind::standard_input:
+      return read_all(std::cin, "standard input");
+    default:
+      return source.text;
+  }
 }
 
 std::vector<std::int32_t> source_ids(const Session& session, const PromptSource& source,
@@ -78,13 +52,14 @@ std::vector<std::int32_t> prompt_ids(const Session& session, const PromptSource&
   std::vector<std::int32_t> ids = source_ids(session, source, no_special);
   check_ids(session, ids, where);
   if (ids.empty()) {
-    const auto start = session.end_of_text();
+    const auto start = session.start_of_text();
     if (!start) {
-      fail(ExitCode::usage, {.what = "prompt",
-                             .expected = "at least one token",
-                             .found = "an empty one",
-                             .where = where,
-                             .remedy = "this model has no end-of-text id to start from"});
+      fail(ExitCode::usage,
+           {.what = "prompt",
+            .expected = "at least one token",
+            .found = "an empty one",
+            .where = where,
+            .remedy = "its tokenizer, if it has one, has no end-of-text id to start from"});
     }
     ids.push_back(*start);
   }

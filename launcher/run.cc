@@ -111,12 +111,11 @@ void agree_on_command(Communicator& comm, const Options& options) {
       }));
 }
 
-int run_collective(const Options& options, MpiWorld& world) {
+int run_collective(const Options& options, const Job& job) {
   int code = 0;
-  if (const auto* o = std::get_if<GenerateOptions>(&options.command))
-    code = run_generate(*o, world);
-  if (const auto* o = std::get_if<ScoreOptions>(&options.command)) code = run_score(*o, world);
-  if (const auto* o = std::get_if<DumpOptions>(&options.command)) code = run_dump(*o, world);
+  if (const auto* o = std::get_if<GenerateOptions>(&options.command)) code = run_generate(*o, job);
+  if (const auto* o = std::get_if<ScoreOptions>(&options.command)) code = run_score(*o, job);
+  if (const auto* o = std::get_if<DumpOptions>(&options.command)) code = run_dump(*o, job);
   return code;
 }
 
@@ -133,7 +132,7 @@ int run_in_world(int argc, char** argv, MpiWorld& world) {
     }
   }));
   agree_on_command(*comm, options);
-  if (is_collective(options)) return run_collective(options, world);
+  if (is_collective(options)) return run_collective(options, {world, *comm});
   int code = 0;
   agree_with_root(*comm, caught([&] {
     if (world.rank() == 0) code = run_alone(options);

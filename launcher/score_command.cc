@@ -60,7 +60,7 @@ class ScoreCommand {
     check_ids(session, ids_, "text");
     bytes_ = text_bytes(session, text);
     if (o_.bos) {
-      const auto bos = session.end_of_text();
+      const auto bos = session.start_of_text();
       if (!bos)
         fail(ExitCode::usage,
              {.what = "--bos", .expected = "a model with an end-of-text id", .found = "none"});
@@ -118,8 +118,8 @@ class ScoreCommand {
 
 }  // namespace
 
-int run_score(const ScoreOptions& options, MpiWorld& world) {
-  Session session(world, options.engine, /*dump_activations=*/false);
+int run_score(const ScoreOptions& options, const Job& job) {
+  Session session(job, options.engine, /*dump_activations=*/false);
   ScoreCommand command(options);
   session.load([&](Session& s) { return command.prepare(s); });
   return session.run([&](Coordinator& coordinator) { command.run(coordinator); });

@@ -33,17 +33,22 @@ std::string comm_name(CommChoice choice) {
   return "auto";
 }
 
-Session::Session(MpiWorld& world, const EngineOptions& options, bool dump_activations)
-    : world_(world), options_(options), model_dir_(options.model) {
-  const CoreShare& cores = world.core_share();
+Session::Session(const Job& job, const EngineOptions& options, bool dump_activations)
+    : options_(options), model_dir_(options.model) {
+  const CoreShare& cores = job.world.core_share();
   threads_ = options.threads > 0 ? options.threads : auto_threads(cores);
-  backend_ = make_cpu_backend(threads_);
-  comm_ = make_communicator(world, *backend_, comm_name(options.comm),
-                            {.collective_s = options.timeout_s, .load_s = options.load_timeout_s});
-  agree(*comm_, caught([&] { fault_ = Fault::from_environment(rank()); }));
+  agree(job.control, caught([&] {
+          fault_ = Fault::from_environment(job.world.rank());
+          backend_ = make_cpu_backend(threads_);
+        }));
+  agree(job.control, caught([&] {
+          comm_ = make_communicator(
+              job.world, *backend_, comm_name(options.comm),
+              {.collective_s = options.timeout_s, .load_s = options.load_timeout_s});
+        }));
   if (dump_activations) dump_ = std::make_unique<ActivationDump>(*backend_, *comm_);
   context_ = std::make_unique<Context>(Context{*backend_, *comm_, dump_ ? *dump_ : silent_});
-  log::verbose(fmt::format("{} on {}; {}; {}", comm_->describe(), world.host_name(),
+  log::verbose(fmt::format("{} on {}; {}; {}", comm_->describe(), job.world.host_name(),
                            backend_->describe(), core_text(cores)));
   if (const std::string warning = core_warning(cores, threads_); !warning.empty()) {
     log::warning(warning);
@@ -148,6 +153,10 @@ std::vector<std::uint8_t> Session::allowed_ids() const {
 
 std::optional<std::int32_t> Session::end_of_text() const {
   if (config_.eos_token_id) return config_.eos_token_id;
+  return start_of_text();
+}
+
+std::optional<std::int32_t> Session::start_of_text() const {
   const auto id = tokenizer_ ? tokenizer_->end_of_text() : std::nullopt;
   return id && *id < config_.vocab_size ? id : std::nullopt;
 }

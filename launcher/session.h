@@ -26,6 +26,12 @@ namespace shardlm {
 /// The name of a transport, as --comm and make_communicator() take it.
 std::string comm_name(CommChoice choice);
 
+/// What all ranks have before a command starts: the world, and a plain way to agree.
+struct Job {
+  MpiWorld& world;
+  Communicator& control;
+};
+
 /// What a command needs of the engine, decided on rank 0 before the weights are loaded.
 struct Demand {
   std::int64_t n_blocks = 0;  ///< KV blocks
@@ -36,7 +42,7 @@ class Session {
   /// Tokens of a KV block.
   static constexpr std::int64_t kBlockTokens = 32;
 
-  Session(MpiWorld& world, const EngineOptions& options, bool dump_activations);
+  Session(const Job& job, const EngineOptions& options, bool dump_activations);
   ~Session();
 
   /// Rank 0's part of a command that needs no weights yet: read prompts, check them, say what is
@@ -52,7 +58,9 @@ class Session {
   int size() const { return comm_->size(); }
   const ModelConfig& config() const { return config_; }
   const Tokenizer* tokenizer() const { return tokenizer_.get(); }
-  std::optional<std::int32_t> end_of_text() const;
+  std::optional<std::int32_t> end_of_text()
+      const;  ///< ends a text: the model's, else the tokenizer's
+  std::optional<std::int32_t> start_of_text() const;  ///< stands before a text: the tokenizer's
   int threads() const { return threads_; }
   double load_s() const { return load_s_; }
   const ActivationDump* dump() const { return dump_.get(); }
@@ -64,7 +72,6 @@ class Session {
   void report_weights(const class CheckpointWeights& weights) const;
   std::vector<std::uint8_t> allowed_ids() const;
 
-  MpiWorld& world_;
   EngineOptions options_;
   std::filesystem::path model_dir_;
   Fault fault_;

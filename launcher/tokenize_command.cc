@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <cstdint>
-#include <iterator>
 #include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -15,6 +14,7 @@
 #include "io/tokenizer.h"
 #include "io/utf8.h"
 #include "launcher/options_values.h"
+#include "launcher/text_input.h"
 
 namespace shardlm {
 namespace {
@@ -28,12 +28,6 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::string& model) {
        {.expected = "tokenizer files (vocab.json and merges.txt, or tokenizer.json)",
         .found = "none",
         .where = model});
-}
-
-std::string read_all(std::istream& in) {
-  std::string bytes{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  if (in.bad()) fail(ExitCode::usage, {.what = "cannot be read", .where = "standard input"});
-  return bytes;
 }
 
 // Output that nobody takes (a full disk, a closed pipe) must not pass for success.
@@ -94,7 +88,7 @@ int run_tokenize(const TokenizeOptions& options, std::istream& in, std::ostream&
     return 0;
   }
   const std::vector<std::int32_t> ids =
-      tokenizer->encode(options.text ? *options.text : read_all(in), special);
+      tokenizer->encode(options.text ? *options.text : read_all(in, "standard input"), special);
   if (options.shared.json) {
     out << ordered_json{{"ids", ids}, {"count", ids.size()}}.dump() << '\n';
   } else {
@@ -112,8 +106,8 @@ int run_detokenize(const DetokenizeOptions& options, std::istream& in, std::ostr
     });
     return 0;
   }
-  const std::string bytes =
-      tokenizer->decode(options.ids ? *options.ids : parse_ids(read_all(in), "standard input"));
+  const std::string bytes = tokenizer->decode(
+      options.ids ? *options.ids : parse_ids(read_all(in, "standard input"), "standard input"));
   if (options.shared.json) {
     out << ordered_json{{"text", sanitize_utf8(bytes)}}.dump() << '\n';
   } else {
