@@ -9,6 +9,7 @@
 #include "io/safetensors.h"
 #include "io/safetensors_writer.h"
 #include "launcher/commands.h"
+#include "launcher/output.h"
 #include "launcher/prompts.h"
 #include "launcher/session.h"
 
@@ -168,7 +169,7 @@ int run_dump(const DumpOptions& options, const Job& job) {
     } else if (options.stats) {
       write_stats(*session.dump());
     }
-    std::cout.flush();
+    finish_output(std::cout);
   });
 }
 

@@ -10,6 +10,7 @@
 #include "engine/generate.h"
 #include "io/utf8.h"
 #include "launcher/commands.h"
+#include "launcher/output.h"
 #include "launcher/prompts.h"
 #include "launcher/session.h"
 
@@ -108,8 +109,7 @@ void GenerateCommand::run(Session& session, Coordinator& coordinator) {
                              session.load_s(), timing.ttft_ms.value_or(0),
                              timing.tokens_per_s.value_or(0)));
   }
-  std::cout.flush();
-  if (!std::cout) throw Error(ExitCode::resources, "standard output: writing failed");
+  finish_output(std::cout);
 }
 
 // Plain output: one text, or several with a headline each; ids where there is no tokenizer.

@@ -21,6 +21,7 @@
 #include "launcher/commands.h"
 #include "launcher/errors.h"
 #include "launcher/options.h"
+#include "launcher/output.h"
 #include "launcher/session.h"
 #include "launcher/tokenize_command.h"
 #include "launcher/version_command.h"
@@ -59,11 +60,6 @@ log::Level log_level(Verbosity verbosity) {
   return log::Level::normal;
 }
 
-void finish_output() {
-  std::cout.flush();
-  if (!std::cout) throw Error(ExitCode::resources, "standard output: writing failed");
-}
-
 // Returns the exit code: 0, or what the command says of its finding.
 int run_alone(const Options& options) {
   int code = 0;
@@ -76,7 +72,7 @@ int run_alone(const Options& options) {
   if (const auto* o = std::get_if<DumpOptions>(&options.command))
     code = run_dump_diff(*o, std::cout);
   if (const auto* o = std::get_if<VersionOptions>(&options.command)) run_version(*o, std::cout);
-  finish_output();
+  finish_output(std::cout);
   return code;
 }
 

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "engine/score.h"
 #include "launcher/commands.h"
+#include "launcher/output.h"
 #include "launcher/prompts.h"
 #include "launcher/session.h"
 
@@ -28,8 +29,7 @@ class ScoreCommand {
   void run(Coordinator& coordinator) const {
     const Score result = score(coordinator, ids_, setup_);
     o_.shared.json ? write_json(result) : write_text(result);
-    std::cout.flush();
-    if (!std::cout) throw Error(ExitCode::resources, "standard output: writing failed");
+    finish_output(std::cout);
   }
 
  private:

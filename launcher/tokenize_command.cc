@@ -14,6 +14,7 @@
 #include "io/tokenizer.h"
 #include "io/utf8.h"
 #include "launcher/options_values.h"
+#include "launcher/output.h"
 #include "launcher/text_input.h"
 
 namespace shardlm {
@@ -30,12 +31,6 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::string& model) {
         .where = model});
 }
 
-// Output that nobody takes (a full disk, a closed pipe) must not pass for success.
-void finish(std::ostream& out) {
-  out.flush();
-  if (!out) fail(ExitCode::resources, {.what = "writing failed", .where = "standard output"});
-}
-
 // answer(value) for the JSON value of each line; errors name the line.
 template <typename Answer>
 void each_json_line(std::istream& in, std::ostream& out, Answer answer) {
@@ -49,7 +44,7 @@ void each_json_line(std::istream& in, std::ostream& out, Answer answer) {
       const bool placed = message.find(where) != std::string::npos;
       throw Error(ExitCode::usage, placed ? message : where + ": " + message);
     }
-    finish(out);
+    finish_output(out);
   }
   if (in.bad()) fail(ExitCode::usage, {.what = "cannot be read", .where = "standard input"});
 }
@@ -94,7 +89,7 @@ int run_tokenize(const TokenizeOptions& options, std::istream& in, std::ostream&
   } else {
     out << fmt::format("{}\n", fmt::join(ids, " "));
   }
-  finish(out);
+  finish_output(out);
   return 0;
 }
 
@@ -113,7 +108,7 @@ int run_detokenize(const DetokenizeOptions& options, std::istream& in, std::ostr
   } else {
     out << bytes;
   }
-  finish(out);
+  finish_output(out);
   return 0;
 }
 
