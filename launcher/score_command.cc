@@ -60,7 +60,7 @@ class ScoreCommand {
     check_ids(session, ids_, "text");
     bytes_ = text_bytes(session, text);
     if (o_.bos) {
-      const auto bos = session.start_of_text();
+      const auto bos = session.end_of_text();
       if (!bos)
         fail(ExitCode::usage,
              {.what = "--bos", .expected = "a model with an end-of-text id", .found = "none"});

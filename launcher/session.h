@@ -60,7 +60,7 @@ class Session {
   const Tokenizer* tokenizer() const { return tokenizer_.get(); }
   std::optional<std::int32_t> end_of_text()
       const;  ///< ends a text: the model's, else the tokenizer's
-  std::optional<std::int32_t> start_of_text() const;  ///< stands before a text: the tokenizer's
+  std::optional<std::int32_t> start_of_text() const;  ///< of an empty prompt: the tokenizer's
   int threads() const { return threads_; }
   double load_s() const { return load_s_; }
   const ActivationDump* dump() const { return dump_.get(); }
