@@ -20,9 +20,9 @@ struct Call {
 /// "all_reduce at attn_out[3] (call 12)"
 std::string call_text(const Call& call);
 
-/// Seconds that this rank waits in the call (0 or less: for ever). A rank that waits for the
-/// coordinator's next step waits a little longer than the coordinator waits for a missing rank, so
-/// that the one that knows the culprit speaks first.
+/// Seconds that this rank waits in the call (0 or less: for ever). A rank that waits for
+/// the root of a broadcast waits a little longer than the root waits for a missing rank, so that
+/// the one that knows the culprit speaks first.
 double wait_limit(const Call& call, bool waits_for_root, const Deadlines& deadlines);
 
 /// "rank 2", "ranks 0, 2-4", of ascending numbers.

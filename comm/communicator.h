@@ -45,9 +45,9 @@ class Communicator {
 };
 
 /// How long to wait for the others; 0 or less: for ever. A rank that waits for a broadcast of
-/// SiteKind::step waits 5 s longer than collective_s, so that the coordinator is the first to name
-/// a missing rank. A server whose coordinator may be idle for longer than that must either set no
-/// limit or send an empty step in time.
+/// SiteKind::step (or, while loading, of SiteKind::load) waits 5 s longer, so that the coordinator
+/// is the first to name a missing rank. A server whose coordinator may be idle for longer than that
+/// must either set no limit or send an empty step in time.
 struct Deadlines {
   double collective_s = 60;  ///< any collective but those of loading
   double load_s = 600;       ///< collectives of SiteKind::load: ranks read files at different speed

@@ -30,7 +30,7 @@ std::int64_t pick(std::span<const Range> ranges, std::int64_t i) {
   return -1;  // not reached: i < total_size(ranges)
 }
 
-// A matrix that keeps `along_rows` of the stored rows and `along_cols` of the stored columns.
+// The inputs and outputs of a matrix that this rank keeps, whichever way round the file has it.
 std::unique_ptr<WeightMatrix> load_cut(Backend& backend, WeightSource& source,
                                        const HostMatrix& matrix, const std::vector<Range>& inputs,
                                        const std::vector<Range>& outputs) {

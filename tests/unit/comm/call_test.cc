@@ -36,7 +36,9 @@ TEST(Call, LimitsDependOnTheSite) {
   EXPECT_EQ(wait_limit(sum, true, deadlines), 10);
   EXPECT_EQ(wait_limit(step, false, deadlines), 10);
   EXPECT_EQ(wait_limit(step, true, deadlines), 15);  // the coordinator speaks first
-  EXPECT_EQ(wait_limit(step, true, {0, 300}), 0);    // no limit stays none
+  const Call verdict{Op::broadcast, {SiteKind::load}, 1};
+  EXPECT_EQ(wait_limit(verdict, true, deadlines), 305);  // while loading, too
+  EXPECT_EQ(wait_limit(step, true, {0, 300}), 0);        // no limit stays none
   EXPECT_EQ(wait_limit(step, true, {-1, 300}), 0);
 }
 
