@@ -4,6 +4,7 @@
 // wait. Shapes: T = rows of this step (tokens of all its sequences, one after another).
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -16,6 +17,20 @@
 #include "backend/tensor.h"
 
 namespace shardlm {
+
+/// Element types of what a back end holds. Sums, the residual stream, softmax and the statistics of
+/// LayerNorm are float32 whatever these are.
+struct Precision {
+  DType weights = DType::f32;      ///< matrices; biases and LayerNorm's vectors stay float32
+  DType activations = DType::f32;  ///< between the ops of a block
+  DType kv = DType::f32;           ///< keys and values in the cache
+  bool operator==(const Precision&) const = default;
+};
+
+/// A device's memory, where it is apart from the host's.
+struct DeviceMemory {
+  std::uint64_t free_bytes = 0, total_bytes = 0;
+};
 
 /// Where a weight matrix [in, out] comes from. The back end reads each row once, in any order and
 /// from several threads, and keeps the matrix in a layout of its own.
@@ -49,12 +64,46 @@ enum class Activation {
   tanh,
 };
 
+/// int32 values of a step (ids, positions, row numbers): a view of the host's; and of the device's
+/// once a back end has put them there (run_pass). Ops take either.
+struct Indices {
+  Indices() = default;
+  template <class Range>
+    requires std::convertible_to<const Range&, std::span<const std::int32_t>>
+  Indices(const Range& values, const std::int32_t* on_device = nullptr)  // implicit: a view
+      : host(values), device(on_device) {}
+  std::int64_t size() const { return std::ssize(host); }
+  std::span<const std::int32_t> host;
+  const std::int32_t* device = nullptr;
+};
+
 /// The rows of one sequence in a step.
 struct SequenceRows {
   std::int64_t first_row = 0;
   std::int64_t n_rows = 0;
   std::int64_t start = 0;  ///< position of the first row = tokens already in the cache
   std::span<const std::int32_t> blocks;  ///< KV blocks in order; cover start + n_rows tokens
+};
+
+/// The sequences of a step; `device` is what a back end has made of them, for itself alone.
+struct Sequences {
+  Sequences() = default;
+  template <class Range>
+    requires std::convertible_to<const Range&, std::span<const SequenceRows>>
+  Sequences(const Range& rows, const void* on_device = nullptr)  // implicit: a view
+      : host(rows), device(on_device) {}
+  std::span<const SequenceRows> host;
+  const void* device = nullptr;
+};
+
+/// One forward pass: new tokens of any number of sequences, one after another, no padding.
+struct Step {
+  Indices ids;          ///< [T] token ids; -1: a row that belongs to no sequence
+  Indices positions;    ///< [T] position of each in its sequence
+  Sequences sequences;  ///< which rows belong to which sequence
+  Indices logit_rows;   ///< rows whose logits are wanted, ascending
+  bool repeatable = false;  ///< nobody listens to what happens inside, and no collective of the
+                            ///< pass needs the host: it may be recorded and replayed
 };
 
 /// The key/value blocks of one layer for the heads that live here; laid out by the back end.
@@ -131,42 +180,66 @@ class Backend {
   virtual ~Backend() = default;
 
   virtual std::string describe() const = 0;  ///< "cpu AVX3 2 threads"
+  virtual Precision precision() const = 0;
+  /// Free and total memory of a device that has its own; none: it is the host's.
+  virtual std::optional<DeviceMemory> memory() const { return std::nullopt; }
 
   // Memory. allocate() takes from a pool: steps of equal shapes settle to no allocation at all.
-  virtual Tensor allocate(std::int64_t rows, std::int64_t cols) = 0;  ///< contents undefined
+  // Contents are undefined; a device may pad the rows.
+  Tensor allocate(std::int64_t rows, std::int64_t cols) { return take(rows, cols, DType::f32); }
+  Tensor allocate_activation(std::int64_t rows, std::int64_t cols) {
+    return take(rows, cols, precision().activations);
+  }
   virtual std::size_t allocations() const = 0;  ///< how often the pool had to grow
   virtual std::unique_ptr<WeightMatrix> make_matrix(const MatrixSource& source) = 0;
   virtual std::unique_ptr<KvStorage> make_kv_storage(std::int64_t n_head, std::int64_t head_dim,
                                                      std::int64_t n_blocks,
                                                      std::int64_t block_tokens) = 0;
-  virtual void upload(std::span<const float> from, const Tensor& to) = 0;  ///< row by row
-  virtual void download(const Tensor& from, std::span<float> to) = 0;      ///< row by row
+  /// Row by row, to and from float32.
+  virtual void upload(std::span<const float> from, const Tensor& to) = 0;
+  virtual void download(const Tensor& from, std::span<float> to) = 0;
   virtual void synchronize() = 0;
 
-  /// out[t] = column ids[t] of the table (an output of the matrix), 0 where ids[t] < 0.
-  virtual void embed(const WeightMatrix& table, std::span<const std::int32_t> ids,
+  /// Runs `pass`, which enqueues one forward pass over the step that it is given and returns its
+  /// logits. A back end may pad the step, and may record what a pass enqueues and replay it for
+  /// later steps of the same form instead of calling `pass`: so all that varies from step to step
+  /// is in the step. The logits have at least as many rows as were asked for; they hold until the
+  /// next pass.
+  using Pass = std::function<Tensor(const Step&)>;
+  virtual Tensor run_pass(const Step& step, const Pass& pass) { return pass(step); }
+
+  /// out[t] (float32) = column ids[t] - first_id of the table (an output of the matrix), 0 if it
+  /// has none.
+  virtual void embed(const WeightMatrix& table, const Indices& ids, std::int32_t first_id,
                      const Tensor& out) = 0;
   /// out[t] = table row ids[t]; for tables that every rank holds (positions).
-  virtual void gather_rows(const Tensor& table, std::span<const std::int32_t> ids,
-                           const Tensor& out) = 0;
+  virtual void gather_rows(const Tensor& table, const Indices& ids, const Tensor& out) = 0;
   /// out[t, j] = bias[j] + sum over k ascending of x[t, k] w[k, j]: one chain of fused
   /// multiply-adds that starts at the bias (or 0), whatever T and whatever columns are here.
   virtual void matmul(const Tensor& x, const WeightMatrix& w, const Tensor* bias,
                       const Tensor& out) = 0;
+  /// out = activation(x w + bias), fused where the back end can.
+  virtual void matmul_activate(const Tensor& x, const WeightMatrix& w, const Tensor* bias,
+                               Activation kind, const Tensor& out) {
+    matmul(x, w, bias, out);
+    activate(kind, out);
+  }
   virtual void layer_norm(const Tensor& x, const LayerNormParams& norm, const Tensor& out) = 0;
   virtual void activate(Activation kind, const Tensor& x) = 0;  ///< in place
   /// Appends the step's keys and values to the cache, then attends causally:
   /// out[t, h] = softmax(scale q[t, h] . K[0..pos(t), h]) V. q, k, v, out: [T, n_head * head_dim].
   /// A row's result depends on its own sequence alone, not on how the tokens were cut into steps.
   virtual void attention(const Tensor& q, const Tensor& k, const Tensor& v, KvStorage& cache,
-                         std::span<const SequenceRows> sequences, float scale,
-                         const Tensor& out) = 0;
+                         const Sequences& sequences, float scale, const Tensor& out) = 0;
   /// See ResidualUpdate. The addends [T, n] may stand in memory of other ranks.
   virtual void update_residual(std::span<const Tensor> addends, const ResidualUpdate& update) = 0;
   /// Row by row: best candidates, log-sum-exp and more of a vocabulary shard (row i of the tensor
   /// answers queries[i]).
   virtual void query_logits(const Tensor& logits, const VocabShard& shard,
                             std::span<const LogitQuery> queries, std::span<LogitReply> replies) = 0;
+
+ private:
+  virtual Tensor take(std::int64_t rows, std::int64_t cols, DType dtype) = 0;
 };
 
 }  // namespace shardlm

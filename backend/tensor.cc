@@ -6,7 +6,7 @@ namespace shardlm {
 
 Tensor Tensor::borrow(float* data, std::int64_t rows, std::int64_t cols) {
   Tensor t;
-  t.data_ = data;
+  t.data_ = reinterpret_cast<std::byte*>(data);
   t.rows_ = rows;
   t.cols_ = cols;
   t.stride_ = cols;
@@ -16,7 +16,7 @@ Tensor Tensor::borrow(float* data, std::int64_t rows, std::int64_t cols) {
 Tensor Tensor::row_range(std::int64_t begin, std::int64_t end) const {
   check(0 <= begin && begin <= end && end <= rows_, "Tensor::row_range outside the tensor");
   Tensor t = *this;
-  t.data_ += begin * stride_;
+  t.data_ = address(begin);
   t.rows_ = end - begin;
   return t;
 }
@@ -24,7 +24,7 @@ Tensor Tensor::row_range(std::int64_t begin, std::int64_t end) const {
 Tensor Tensor::columns(std::int64_t begin, std::int64_t end) const {
   check(0 <= begin && begin <= end && end <= cols_, "Tensor::columns outside the tensor");
   Tensor t = *this;
-  t.data_ += begin;
+  t.data_ += begin * static_cast<std::int64_t>(bits(dtype_) / 8);
   t.cols_ = end - begin;
   return t;
 }

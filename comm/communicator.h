@@ -42,6 +42,10 @@ class Communicator {
                       std::vector<std::vector<std::byte>>& all, int root) = 0;
 
   virtual void barrier(Site site) = 0;
+
+  /// True: an all-reduce is enqueued on the device without the host's help, so that a pass with
+  /// its all-reduces may be recorded and replayed.
+  virtual bool recordable() const { return false; }
 };
 
 /// How long to wait for the others; 0 or less: for ever. A rank that waits for a broadcast of

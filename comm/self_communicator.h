@@ -25,6 +25,7 @@ class SelfCommunicator final : public Communicator {
     all[0].assign(mine.begin(), mine.end());
   }
   void barrier(Site) override {}
+  bool recordable() const override { return true; }
 
  private:
   Backend& backend_;

@@ -12,42 +12,52 @@ Executor::Executor(const Context& context, const Model& model, KvCache cache,
       allowed_(std::move(allowed)),
       hook_(std::move(hook)) {}
 
-void Executor::build_step(const StepPlan& plan) {
-  step_.ids.clear();
-  step_.positions.clear();
-  step_.sequences.clear();
+Step Executor::build_step(const StepPlan& plan) {
+  ids_.clear();
+  positions_.clear();
+  sequences_.clear();
   for (const SequencePlan& s : plan.sequences) {
-    step_.sequences.push_back({.first_row = static_cast<std::int64_t>(step_.ids.size()),
-                               .n_rows = static_cast<std::int64_t>(s.ids.size()),
-                               .start = s.start,
-                               .blocks = s.blocks});
-    step_.ids.insert(step_.ids.end(), s.ids.begin(), s.ids.end());
-    for (std::size_t i = 0; i < s.ids.size(); ++i) {
-      step_.positions.push_back(static_cast<std::int32_t>(s.start + static_cast<std::int64_t>(i)));
+    sequences_.push_back({.first_row = std::ssize(ids_),
+                          .n_rows = std::ssize(s.ids),
+                          .start = s.start,
+                          .blocks = s.blocks});
+    ids_.insert(ids_.end(), s.ids.begin(), s.ids.end());
+    for (std::int64_t i = 0; i < std::ssize(s.ids); ++i) {
+      positions_.push_back(static_cast<std::int32_t>(s.start + i));
     }
   }
-  step_.logit_rows.clear();
-  for (const RowQuery& q : plan.queries) step_.logit_rows.push_back(q.row);
+  logit_rows_.clear();
+  for (const RowQuery& q : plan.queries) logit_rows_.push_back(q.row);
+  return {.ids = ids_,
+          .positions = positions_,
+          .sequences = sequences_,
+          .logit_rows = logit_rows_,
+          .repeatable = !context_.tap.listening() && context_.comm.recordable()};
+}
+
+// Some rows of the last step are asked about again.
+Tensor Executor::rows_of_last_step(const StepPlan& plan) {
+  std::vector<std::int32_t> rows;
+  for (const RowQuery& q : plan.queries) {
+    const auto at = std::lower_bound(logit_rows_.begin(), logit_rows_.end(), q.row);
+    rows.push_back(static_cast<std::int32_t>(at - logit_rows_.begin()));
+  }
+  Tensor logits = context_.backend.allocate(std::ssize(rows), logits_.cols());
+  context_.backend.gather_rows(logits_, rows, logits);
+  return logits;
 }
 
 std::span<const LogitReply> Executor::run(const StepPlan& plan) {
-  Tensor logits = logits_;
+  Tensor logits;
   if (plan.command == Command::step) {
     if (hook_) hook_(steps_);
     ++steps_;
-    build_step(plan);
     logits_ = Tensor();  // back to the pool before the pass asks for it
-    logits = logits_ = model_.forward(step_, cache_);
+    logits_ = context_.backend.run_pass(
+        build_step(plan), [this](const Step& step) { return model_.forward(step, cache_); });
+    logits = logits_.row_range(0, std::ssize(plan.queries));
   } else {
-    // Only some rows of the last step are asked about again.
-    logits =
-        context_.backend.allocate(static_cast<std::int64_t>(plan.queries.size()), logits_.cols());
-    std::vector<std::int32_t> rows;
-    for (const RowQuery& q : plan.queries) {
-      const auto at = std::lower_bound(step_.logit_rows.begin(), step_.logit_rows.end(), q.row);
-      rows.push_back(static_cast<std::int32_t>(at - step_.logit_rows.begin()));
-    }
-    context_.backend.gather_rows(logits_, rows, logits);
+    logits = rows_of_last_step(plan);
   }
   queries_.clear();
   for (const RowQuery& q : plan.queries) {

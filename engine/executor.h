@@ -24,7 +24,8 @@ class Executor {
   std::span<const LogitReply> run(const StepPlan& plan);
 
  private:
-  void build_step(const StepPlan& plan);
+  Step build_step(const StepPlan& plan);
+  Tensor rows_of_last_step(const StepPlan& plan);
 
   const Context& context_;
   const Model& model_;
@@ -32,9 +33,10 @@ class Executor {
   std::vector<std::uint8_t> allowed_;
   StepHook hook_;
   std::int64_t steps_ = 0;
-  // Kept from step to step for their capacity.
-  Step step_;
-  Tensor logits_;  // [step_.logit_rows, local ids]
+  // Kept from step to step for their capacity; a Step views them.
+  std::vector<std::int32_t> ids_, positions_, logit_rows_;
+  std::vector<SequenceRows> sequences_;
+  Tensor logits_;  // [logit_rows_, local ids]
   std::vector<LogitQuery> queries_;
   std::vector<LogitReply> replies_;
 };

@@ -68,7 +68,7 @@ void Gpt2Block::forward(ResidualStream& x, const Step& step, KvStorage& cache) c
   h = attention_(attn_c_attn_(h), step.sequences, cache);  // [T, local heads * head_dim]
   x.add(attn_c_proj_(h));                                  // all-reduce + bias + residual
   h = x.normed(ln_2_);                                     // [T, n_embd]
-  h = act_(mlp_c_fc_(h));                                  // [T, local columns of n_inner]
+  h = act_(mlp_c_fc_, h);                                  // [T, local columns of n_inner]
   x.add(mlp_c_proj_(h));
 }
 
@@ -121,8 +121,7 @@ KvCache Gpt2::make_cache(std::int64_t n_blocks, std::int64_t block_tokens) const
 }
 
 Tensor Gpt2::forward(const Step& step, KvCache& cache) const {
-  Tensor positions =
-      context_.backend.allocate(static_cast<std::int64_t>(step.ids.size()), config_.n_embd);
+  Tensor positions = context_.backend.allocate(step.ids.size(), config_.n_embd);
   context_.backend.gather_rows(wpe_, step.positions, positions);
   ResidualStream x(context_, std::move(positions));  // [T, n_embd]
   x.add(embedding_(step.ids));

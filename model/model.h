@@ -6,7 +6,6 @@
 
 #include "model/config.h"
 #include "model/kv_cache.h"
-#include "model/step.h"
 #include "parallel/context.h"
 #include "parallel/partition.h"
 #include "parallel/weight_source.h"

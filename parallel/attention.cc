@@ -23,7 +23,7 @@ HeadParallelAttention::HeadParallelAttention(const Context& context, const std::
       v_name_(name + ".v"),
       heads_name_(name + ".heads") {}
 
-Tensor HeadParallelAttention::operator()(const Tensor& qkv, std::span<const SequenceRows> sequences,
+Tensor HeadParallelAttention::operator()(const Tensor& qkv, const Sequences& sequences,
                                          KvStorage& cache) const {
   const std::int64_t width = qkv.cols() / 3;
   const Tensor q = qkv.columns(0, width), k = qkv.columns(width, 2 * width),
@@ -31,7 +31,7 @@ Tensor HeadParallelAttention::operator()(const Tensor& qkv, std::span<const Sequ
   context_.tap.sharded(q_name_, q, heads_, head_dim_);
   context_.tap.sharded(k_name_, k, heads_, head_dim_);
   context_.tap.sharded(v_name_, v, heads_, head_dim_);
-  Tensor out = context_.backend.allocate(qkv.rows(), width);
+  Tensor out = context_.backend.allocate_activation(qkv.rows(), width);
   context_.backend.attention(q, k, v, cache, sequences, scale_, out);
   context_.tap.sharded(heads_name_, out, heads_, head_dim_);
   return out;

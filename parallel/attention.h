@@ -1,7 +1,6 @@
 // Causal self-attention over this rank's heads and this rank's part of the KV cache.
 #pragma once
 
-#include <span>
 #include <string>
 #include <vector>
 
@@ -18,8 +17,7 @@ class HeadParallelAttention {
   HeadParallelAttention(const Context& context, const std::string& name, const Partition& heads,
                         std::int64_t head_dim, float scale);
   /// qkv [T, 3 * local heads * head_dim] -> [T, local heads * head_dim]
-  Tensor operator()(const Tensor& qkv, std::span<const SequenceRows> sequences,
-                    KvStorage& cache) const;
+  Tensor operator()(const Tensor& qkv, const Sequences& sequences, KvStorage& cache) const;
 
  private:
   const Context& context_;

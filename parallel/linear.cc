@@ -14,8 +14,14 @@ ColumnParallelLinear::ColumnParallelLinear(const Context& context, WeightSource&
 }
 
 Tensor ColumnParallelLinear::operator()(const Tensor& x) const {
-  Tensor y = context_.backend.allocate(x.rows(), weight_->out());
+  Tensor y = context_.backend.allocate_activation(x.rows(), weight_->out());
   context_.backend.matmul(x, *weight_, &bias_, y);
+  return y;
+}
+
+Tensor ColumnParallelLinear::activated(const Tensor& x, Activation kind) const {
+  Tensor y = context_.backend.allocate_activation(x.rows(), weight_->out());
+  context_.backend.matmul_activate(x, *weight_, &bias_, kind, y);
   return y;
 }
 
@@ -33,11 +39,14 @@ Partial RowParallelLinear::operator()(const Tensor& x) const {
   return Partial(names_.site, std::move(y), &bias_, names_.sum, names_.residual);
 }
 
-Tensor ColumnParallelActivation::operator()(Tensor x) const {
-  context_.tap.sharded(before_, x, columns_, 1);
-  context_.backend.activate(kind_, x);
-  context_.tap.sharded(after_, x, columns_, 1);
-  return x;
+Tensor ColumnParallelActivation::operator()(const ColumnParallelLinear& linear,
+                                            const Tensor& x) const {
+  if (!context_.tap.listening()) return linear.activated(x, kind_);
+  Tensor y = linear(x);
+  context_.tap.sharded(before_, y, columns_, 1);
+  context_.backend.activate(kind_, y);
+  context_.tap.sharded(after_, y, columns_, 1);
+  return y;
 }
 
 }  // namespace shardlm

@@ -19,6 +19,7 @@ class ColumnParallelLinear {
   ColumnParallelLinear(const Context& context, WeightSource& source, const std::string& name,
                        std::int64_t in, std::int64_t out, const std::vector<Range>& columns);
   Tensor operator()(const Tensor& x) const;  ///< [T, in] -> [T, local columns]
+  Tensor activated(const Tensor& x, Activation kind) const;  ///< activation(y), in one op
 
  private:
   const Context& context_;
@@ -47,13 +48,15 @@ class RowParallelLinear {
   ReductionNames names_;
 };
 
-/// Element-wise activation of a column-parallel layer's output, in place.
+/// Element-wise activation of a column-parallel layer's output, fused with the layer unless
+/// somebody listens to what is between.
 class ColumnParallelActivation {
  public:
   ColumnParallelActivation(const Context& context, Activation kind, const Partition& columns,
                            const std::string& before, const std::string& after)
       : context_(context), kind_(kind), columns_(columns), before_(before), after_(after) {}
-  Tensor operator()(Tensor x) const;  ///< [T, local columns]
+  /// activation(linear(x)): [T, in] -> [T, local columns]
+  Tensor operator()(const ColumnParallelLinear& linear, const Tensor& x) const;
 
  private:
   const Context& context_;

@@ -11,7 +11,7 @@ void ResidualStream::add(Partial partial) {
 }
 
 Tensor ResidualStream::normed(const LayerNorm& norm) {
-  Tensor out = context_.backend.allocate(x_.rows(), x_.cols());
+  Tensor out = context_.backend.allocate_activation(x_.rows(), x_.cols());
   if (pending_ && !context_.tap.listening()) {
     settle(&norm.params(), &out);
   } else {

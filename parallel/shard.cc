@@ -44,7 +44,7 @@ std::unique_ptr<WeightMatrix> load_cut(Backend& backend, WeightSource& source,
                    .read_row = [&](std::int64_t i, std::span<float> to) {
                      read_ranges(matrix.tensor, pick(rows, i) * row_length, cols, to);
                    }};
-  source.took(matrix.tensor, cut.in * cut.out);
+  source.took(matrix.tensor, cut.in * cut.out, backend.precision().weights);
   return backend.make_matrix(cut);
 }
 
@@ -65,9 +65,9 @@ Tensor load_vector(Backend& backend, WeightSource& source, const HostTensor& vec
                    std::span<const Range> ranges) {
   std::vector<float> values(static_cast<std::size_t>(total_size(ranges)));
   read_ranges(vector, 0, ranges, values);
-  Tensor out = backend.allocate(1, total_size(ranges));
+  Tensor out = backend.allocate_activation(1, total_size(ranges));
   backend.upload(values, out);
-  source.took(vector, out.elements());
+  source.took(vector, out.elements(), out.dtype());
   return out;
 }
 
@@ -77,7 +77,7 @@ Tensor load_replicated(Backend& backend, WeightSource& source, const HostTensor&
   tensor.read(0, values);
   Tensor out = backend.allocate(cols == 0 ? 1 : tensor.elements() / cols, cols);
   backend.upload(values, out);
-  source.took(tensor, tensor.elements());
+  source.took(tensor, tensor.elements(), DType::f32);
   return out;
 }
 

@@ -20,7 +20,8 @@ std::unique_ptr<WeightMatrix> load_columns(Backend& backend, WeightSource& sourc
 /// Input rows of a matrix.
 std::unique_ptr<WeightMatrix> load_rows(Backend& backend, WeightSource& source,
                                         const HostMatrix& matrix, Range rows);
-/// Elements of a vector, several ranges one after another: [1, total].
+/// Elements of a vector, several ranges one after another: [1, total], in the type of activations
+/// (a bias that a matmul adds).
 Tensor load_vector(Backend& backend, WeightSource& source, const HostTensor& vector,
                    std::span<const Range> ranges);
 /// A whole matrix or vector as every rank holds it: [rows, cols].

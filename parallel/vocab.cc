@@ -15,18 +15,14 @@ VocabTable load_vocab_table(const Context& context, WeightSource& source, const 
   return load_columns(context.backend, source, table, {ids});
 }
 
-Partial VocabParallelEmbedding::operator()(std::span<const std::int32_t> ids) const {
-  local_.assign(ids.size(), -1);
-  for (std::size_t t = 0; t < ids.size(); ++t) {
-    if (ids_.contains(ids[t])) local_[t] = static_cast<std::int32_t>(ids[t] - ids_.begin);
-  }
-  Tensor out = context_.backend.allocate(static_cast<std::int64_t>(ids.size()), table_->in());
-  context_.backend.embed(*table_, local_, out);
+Partial VocabParallelEmbedding::operator()(const Indices& ids) const {
+  Tensor out = context_.backend.allocate(ids.size(), table_->in());
+  context_.backend.embed(*table_, ids, static_cast<std::int32_t>(ids_.begin), out);
   return Partial({SiteKind::embed}, std::move(out), nullptr, sum_name_, residual_name_);
 }
 
-Tensor VocabParallelHead::operator()(const Tensor& h, std::span<const std::int32_t> rows) const {
-  Tensor picked = context_.backend.allocate(static_cast<std::int64_t>(rows.size()), h.cols());
+Tensor VocabParallelHead::operator()(const Tensor& h, const Indices& rows) const {
+  Tensor picked = context_.backend.allocate_activation(rows.size(), h.cols());
   context_.backend.gather_rows(h, rows, picked);
   Tensor logits = context_.backend.allocate(picked.rows(), table_->out());
   context_.backend.matmul(picked, *table_, nullptr, logits);

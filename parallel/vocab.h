@@ -3,9 +3,7 @@
 #pragma once
 
 #include <memory>
-#include <span>
 #include <string>
-#include <vector>
 
 #include "parallel/context.h"
 #include "parallel/partition.h"
@@ -29,14 +27,13 @@ class VocabParallelEmbedding {
         ids_(ids),
         residual_name_(std::move(residual_name)) {}
   /// The rows of these ids that live here, zeros for the others: addend of [T, n_embd].
-  Partial operator()(std::span<const std::int32_t> ids) const;
+  Partial operator()(const Indices& ids) const;
 
  private:
   const Context& context_;
   VocabTable table_;
   Range ids_;
   std::string sum_name_, residual_name_;
-  mutable std::vector<std::int32_t> local_;  // scratch: ids of this step, -1 = another rank's
 };
 
 class VocabParallelHead {
@@ -45,7 +42,7 @@ class VocabParallelHead {
                     std::string name)
       : context_(context), table_(std::move(table)), ids_(ids), name_(std::move(name)) {}
   /// Rows of h [T, n_embd] -> [rows, local ids]
-  Tensor operator()(const Tensor& h, std::span<const std::int32_t> rows) const;
+  Tensor operator()(const Tensor& h, const Indices& rows) const;
 
  private:
   const Context& context_;

@@ -26,10 +26,10 @@ class WeightSource {
   /// The weight of a linear layer, in whichever orientation the checkpoint keeps.
   virtual HostMatrix linear(const std::string& name, std::int64_t in, std::int64_t out) = 0;
 
-  /// Layers report what they took: `elements` of the tensor, now held as float32.
-  void took(const HostTensor& from, std::int64_t elements) {
+  /// Layers report what they took: `elements` of the tensor, now held as `kept`.
+  void took(const HostTensor& from, std::int64_t elements, DType kept) {
     bytes_read_ += static_cast<std::uint64_t>(elements) * (bits(from.dtype) / 8);
-    bytes_kept_ += static_cast<std::uint64_t>(elements) * sizeof(float);
+    bytes_kept_ += static_cast<std::uint64_t>(elements) * (bits(kept) / 8);
   }
   std::uint64_t bytes_read() const { return bytes_read_; }
   std::uint64_t bytes_kept() const { return bytes_kept_; }

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 
+#include "backend/buffer_pool.h"
 #include "backend/cpu/attention.h"
-#include "backend/cpu/buffer_pool.h"
+#include "backend/cpu/host_buffer.h"
 #include "backend/cpu/kv_storage.h"
 #include "backend/cpu/matmul.h"
 #include "backend/cpu/packed_matrix.h"
@@ -46,11 +47,7 @@ class CpuBackend final : public Backend {
            (threads_.size() == 1 ? " thread" : " threads");
   }
 
-  Tensor allocate(std::int64_t rows, std::int64_t cols) override {
-    check(rows >= 0 && cols >= 0, "allocate: a tensor has no negative size");
-    check(cols == 0 || rows <= (std::int64_t{1} << 50) / cols, "allocate: a size out of range");
-    return Tensor(buffers_.take(rows * cols), rows, cols);
-  }
+  Precision precision() const override { return {}; }
   std::size_t allocations() const override { return buffers_.allocations(); }
 
   std::unique_ptr<WeightMatrix> make_matrix(const MatrixSource& source) override {
@@ -66,10 +63,9 @@ class CpuBackend final : public Backend {
   void download(const Tensor& from, std::span<float> to) override;
   void synchronize() override {}
 
-  void embed(const WeightMatrix& table, std::span<const std::int32_t> ids,
+  void embed(const WeightMatrix& table, const Indices& ids, std::int32_t first_id,
              const Tensor& out) override;
-  void gather_rows(const Tensor& table, std::span<const std::int32_t> ids,
-                   const Tensor& out) override;
+  void gather_rows(const Tensor& table, const Indices& ids, const Tensor& out) override;
   void matmul(const Tensor& x, const WeightMatrix& w, const Tensor* bias,
               const Tensor& out) override {
     matmul_.run(x, packed(w), bias, out);
@@ -77,14 +73,21 @@ class CpuBackend final : public Backend {
   void layer_norm(const Tensor& x, const LayerNormParams& norm, const Tensor& out) override;
   void activate(Activation kind, const Tensor& x) override;
   void attention(const Tensor& q, const Tensor& k, const Tensor& v, KvStorage& cache,
-                 std::span<const SequenceRows> sequences, float scale, const Tensor& out) override;
+                 const Sequences& sequences, float scale, const Tensor& out) override;
   void update_residual(std::span<const Tensor> addends, const ResidualUpdate& update) override;
   void query_logits(const Tensor& logits, const VocabShard& shard,
                     std::span<const LogitQuery> queries, std::span<LogitReply> replies) override;
 
  private:
+  Tensor take(std::int64_t rows, std::int64_t cols, DType dtype) override {
+    check(rows >= 0 && cols >= 0, "allocate: a tensor has no negative size");
+    check(cols == 0 || rows <= (std::int64_t{1} << 50) / cols, "allocate: a size out of range");
+    check(dtype == DType::f32, "the CPU back end computes in float32");
+    return Tensor(buffers_.take(static_cast<std::size_t>(rows * cols) * sizeof(float)), rows, cols);
+  }
+
   ThreadPool threads_;
-  BufferPool buffers_;
+  BufferPool buffers_{make_host_buffer};
   Matmul matmul_;
   Attention attention_;
 };
@@ -103,17 +106,16 @@ void CpuBackend::download(const Tensor& from, std::span<float> to) {
   }
 }
 
-void CpuBackend::embed(const WeightMatrix& table, std::span<const std::int32_t> ids,
+void CpuBackend::embed(const WeightMatrix& table, const Indices& ids, std::int32_t first_id,
                        const Tensor& out) {
   const PackedMatrix& w = packed(table);
-  check(out.rows() == std::ssize(ids) && out.cols() == w.in(), "embed: out is [ids, inputs]");
-  for (const std::int32_t id : ids) check(id < w.out(), "embed: an id of the table");
+  check(out.rows() == ids.size() && out.cols() == w.in(), "embed: out is [ids, inputs]");
   constexpr std::int64_t kPanel = PackedMatrix::kPanel;
   const auto gather = [&](std::int64_t begin, std::int64_t end, int /*worker*/) {
     for (std::int64_t t = begin; t < end; ++t) {
       float* to = out.row(t);
-      const std::int64_t id = ids[static_cast<std::size_t>(t)];
-      if (id < 0) {
+      const std::int64_t id = std::int64_t{ids.host[static_cast<std::size_t>(t)]} - first_id;
+      if (id < 0 || id >= w.out()) {
         std::fill_n(to, w.in(), 0.0F);
         continue;
       }
@@ -124,12 +126,11 @@ void CpuBackend::embed(const WeightMatrix& table, std::span<const std::int32_t> 
   threads_.parallel_for(out.rows(), rows_grain(w.in()), gather);
 }
 
-void CpuBackend::gather_rows(const Tensor& table, std::span<const std::int32_t> ids,
-                             const Tensor& out) {
-  check(out.rows() == std::ssize(ids) && out.cols() == table.cols(),
+void CpuBackend::gather_rows(const Tensor& table, const Indices& ids, const Tensor& out) {
+  check(out.rows() == ids.size() && out.cols() == table.cols(),
         "gather_rows: out is [ids, columns of the table]");
   for (std::int64_t t = 0; t < out.rows(); ++t) {
-    const std::int64_t id = ids[static_cast<std::size_t>(t)];
+    const std::int64_t id = ids.host[static_cast<std::size_t>(t)];
     check(id >= 0 && id < table.rows(), "gather_rows: an id of the table");
     std::copy_n(table.row(id), table.cols(), out.row(t));
   }
@@ -155,11 +156,10 @@ void CpuBackend::activate(Activation kind, const Tensor& x) {
 }
 
 void CpuBackend::attention(const Tensor& q, const Tensor& k, const Tensor& v, KvStorage& cache,
-                           std::span<const SequenceRows> sequences, float scale,
-                           const Tensor& out) {
+                           const Sequences& sequences, float scale, const Tensor& out) {
   auto* storage = dynamic_cast<CpuKvStorage*>(&cache);
   check(storage != nullptr, "a KV storage of the CPU back end");
-  attention_.run(q, k, v, *storage, sequences, scale, out);
+  attention_.run(q, k, v, *storage, sequences.host, scale, out);
 }
 
 void CpuBackend::update_residual(std::span<const Tensor> addends, const ResidualUpdate& update) {

@@ -173,7 +173,7 @@ TEST_P(AttentionTest, EmptyStepsAndEmptySequencesDoNothing) {
   const Tensor x = upload(*backend, frame), out = upload(*backend, frame);
   backend->attention(x, x, x, *cache, {}, 1, out);
   const SequenceRows none{.first_row = 2, .n_rows = 0, .start = 5, .blocks = {}};
-  backend->attention(x, x, x, *cache, {&none, 1}, 1, out);
+  backend->attention(x, x, x, *cache, std::span(&none, 1), 1, out);
   EXPECT_EQ(download(*backend, out).data, frame.data);
 }
 
@@ -184,7 +184,7 @@ TEST_P(AttentionTest, NoHeads) {
   const Tensor x = backend->allocate(3, 0);
   const std::vector<std::int32_t> blocks = {0};
   const SequenceRows rows{.first_row = 0, .n_rows = 3, .start = 0, .blocks = blocks};
-  EXPECT_NO_THROW(backend->attention(x, x, x, *cache, {&rows, 1}, 1, x));
+  EXPECT_NO_THROW(backend->attention(x, x, x, *cache, std::span(&rows, 1), 1, x));
 }
 
 /// The result in one head of one column for a last query of 1 and these keys and values.
@@ -265,7 +265,7 @@ TEST(Attention, RefusesWhatDoesNotFit) {
   const Tensor x = backend->allocate(2, 4);
   const std::vector<std::int32_t> good = {0, 1}, beyond = {0, 2}, negative = {-1, 0};
   const auto run = [&](const SequenceRows& rows) {
-    backend->attention(x, x, x, *cache, {&rows, 1}, 1, x);
+    backend->attention(x, x, x, *cache, std::span(&rows, 1), 1, x);
   };
   EXPECT_THROW(run({.first_row = 1, .n_rows = 2, .start = 0, .blocks = good}), Error);
   EXPECT_THROW(run({.first_row = 0, .n_rows = 2, .start = 31, .blocks = good}), Error);

@@ -19,12 +19,12 @@ class NextIdModel final : public Model {
   KvCache make_cache(std::int64_t, std::int64_t) const override { return {}; }
   Range vocab_ids() const override { return {0, kVocab}; }
   Tensor forward(const Step& step, KvCache&) const override {
-    rows.push_back(static_cast<std::int64_t>(step.ids.size()));
-    last_positions = step.positions;
-    const auto n = static_cast<std::int64_t>(step.logit_rows.size());
+    rows.push_back(step.ids.size());
+    last_positions.assign(step.positions.host.begin(), step.positions.host.end());
+    const std::int64_t n = step.logit_rows.size();
     std::vector<float> logits(static_cast<std::size_t>(n * kVocab), 0);
-    for (std::size_t i = 0; i < step.logit_rows.size(); ++i) {
-      const std::int32_t id = step.ids[static_cast<std::size_t>(step.logit_rows[i])];
+    for (std::size_t i = 0; i < step.logit_rows.host.size(); ++i) {
+      const std::int32_t id = step.ids.host[static_cast<std::size_t>(step.logit_rows.host[i])];
       logits[i * kVocab + static_cast<std::size_t>((id + 1) % kVocab)] = 5;
     }
     Tensor out = context_.backend.allocate(n, kVocab);
