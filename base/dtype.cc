@@ -47,6 +47,36 @@ float half_to_float(std::uint16_t half) {
   return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(scaled));
 }
 
+// Binary32 to binary16, to nearest even: an addition of the right magnitude lets the processor's own
+// rounding cut the fraction (subnormals included).
+std::uint16_t float_to_half(float x) {
+  const std::uint32_t word = std::bit_cast<std::uint32_t>(x);
+  const std::uint32_t sign = word >> 16 & 0x8000u;
+  const std::uint32_t magnitude = word & 0x7fffffffu;
+  if (magnitude > 0x7f800000u) return static_cast<std::uint16_t>(sign | 0x7e00u);   // NaN
+  if (magnitude >= 0x477ff000u) return static_cast<std::uint16_t>(sign | 0x7c00u);  // >= 65520
+  if (magnitude < 0x38800000u) {  // below 2^-14: units of 2^-24
+    const float shifted = std::bit_cast<float>(magnitude) + 0.5F;
+    return static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(shifted) - 0x3f000000u));
+  }
+  const std::uint32_t rounded = magnitude + 0xfffu + (magnitude >> 13 & 1u);
+  return static_cast<std::uint16_t>(sign | ((rounded - 0x38000000u) >> 13));
+}
+
+std::uint16_t float_to_bfloat(float x) {
+  const std::uint32_t word = std::bit_cast<std::uint32_t>(x);
+  if ((word & 0x7fffffffu) > 0x7f800000u) return static_cast<std::uint16_t>(word >> 16 | 0x40u);
+  return static_cast<std::uint16_t>((word + 0x7fffu + (word >> 16 & 1u)) >> 16);
+}
+
+template <typename Convert>
+void narrow_each(std::span<const float> from, std::span<std::byte> to, Convert convert) {
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    const std::uint16_t narrow = convert(from[i]);
+    std::memcpy(to.data() + i * sizeof narrow, &narrow, sizeof narrow);
+  }
+}
+
 template <typename T, typename Convert>
 void convert_each(std::span<const std::byte> from, std::span<float> to, Convert convert) {
   check(from.size() == to.size() * sizeof(T), "to_float32: sizes differ");
@@ -87,6 +117,21 @@ void to_float32(DType dtype, std::span<const std::byte> from, std::span<float> t
     default:
       throw Error(ExitCode::model_files, "cannot compute with dtype " + std::string(name(dtype)) +
                                              "; supported: " + std::string(float_dtype_names()));
+  }
+}
+
+void from_float32(DType dtype, std::span<const float> from, std::span<std::byte> to) {
+  check(to.size() == from.size() * bits(dtype) / 8, "from_float32: sizes differ");
+  switch (dtype) {
+    case DType::f32:
+      if (!from.empty()) std::memcpy(to.data(), from.data(), to.size());
+      return;
+    case DType::f16:
+      return narrow_each(from, to, float_to_half);
+    case DType::bf16:
+      return narrow_each(from, to, float_to_bfloat);
+    default:
+      fail(ExitCode::bug, {.what = "from_float32", .found = std::string(name(dtype))});
   }
 }
 

@@ -47,4 +47,8 @@ std::string_view float_dtype_names();
 /// `from` needs no alignment and holds exactly to.size() elements; other dtypes are an Error.
 void to_float32(DType dtype, std::span<const std::byte> from, std::span<float> to);
 
+/// The inverse for f32, f16 and bf16, rounding to nearest even; a value beyond f16's range becomes
+/// infinity, NaN stays NaN. `to` needs no alignment and holds exactly from.size() elements.
+void from_float32(DType dtype, std::span<const float> from, std::span<std::byte> to);
+
 }  // namespace shardlm

@@ -2,13 +2,13 @@
 add_library(shardlm_flags INTERFACE)
 target_compile_features(shardlm_flags INTERFACE cxx_std_20)
 target_include_directories(shardlm_flags INTERFACE ${CMAKE_SOURCE_DIR})
+# Results must not depend on which multiply-adds a compiler happens to fuse: kernels fuse by name.
+# (nvcc, which compiles the CUDA kernels, knows these switches by other names.)
 target_compile_options(shardlm_flags INTERFACE
-  -Wall -Wextra -Wshadow -Wconversion -Werror
-  # Results must not depend on which multiply-adds a compiler happens to fuse: kernels fuse by name.
-  -ffp-contract=off)
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wshadow;-Wconversion;-Werror;-ffp-contract=off>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # GCC 12 sees overlapping copies in std::string's operator+ that are none (GCC bug 105651).
-  target_compile_options(shardlm_flags INTERFACE -Wno-restrict)
+  target_compile_options(shardlm_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>)
 endif()
 if(SHARDLM_SANITIZE)
   target_compile_options(shardlm_flags INTERFACE

@@ -1,9 +1,10 @@
 # shardlm_folder(NAME LINK libs... PRIVATE libs...)
-# The static library shardlm_NAME of all sources below NAME/ (main.cc and cuda/ left out).
+# The static library shardlm_NAME of all sources below NAME/ (main.cc, cuda/ and no_gpu/ left
+# out: the linker chooses between those two, see cmake/Cuda.cmake).
 function(shardlm_folder name)
   cmake_parse_arguments(ARG "" "" "LINK;PRIVATE" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${name}/*.cc)
-  list(FILTER sources EXCLUDE REGEX "/main\\.cc$|/cuda/")
+  list(FILTER sources EXCLUDE REGEX "/main\\.cc$|/cuda/|/no_gpu/")
   add_library(shardlm_${name} STATIC ${sources})
   target_link_libraries(shardlm_${name} PUBLIC shardlm_flags ${ARG_LINK} PRIVATE ${ARG_PRIVATE})
   shardlm_optimise(shardlm_${name})

@@ -11,15 +11,16 @@
 
 namespace shardlm {
 
-/// Float32 results against the truth rounded to float32. A value that came through `depth` chained
-/// sums of terms as large as the tensor's largest magnitude carries an error of about
+/// Results against the truth rounded to float32. A value that came through `depth` roundings
+/// (chained sums) of terms as large as the tensor's largest magnitude carries an error of about
 /// sqrt(depth) * epsilon * scale if roundings are independent; four times that is allowed.
 inline void expect_near(std::span<const float> actual, std::span<const float> truth, double depth,
-                        const std::string& what) {
+                        const std::string& what,
+                        double epsilon = std::numeric_limits<float>::epsilon()) {
   ASSERT_EQ(actual.size(), truth.size()) << what;
   double scale = 0;
   for (const float x : truth) scale = std::max(scale, std::abs(static_cast<double>(x)));
-  const double tolerance = 4 * std::sqrt(depth) * std::numeric_limits<float>::epsilon() * scale;
+  const double tolerance = 4 * std::sqrt(depth) * epsilon * scale;
   double worst = 0;
   std::size_t at = 0;
   for (std::size_t i = 0; i < actual.size(); ++i) {

@@ -129,6 +129,52 @@ TEST(DType, sizes_must_agree) {
   }
 }
 
+std::uint16_t narrow(DType dtype, float x) {
+  std::uint16_t word = 0;
+  from_float32(dtype, {&x, 1}, std::as_writable_bytes(std::span(&word, 1)));
+  return word;
+}
+
+float widen(DType dtype, std::uint16_t word) {
+  float x = 0;
+  to_float32(dtype, std::as_bytes(std::span(&word, 1)), {&x, 1});
+  return x;
+}
+
+// Every value of a 2-byte type comes back as it was, and between two neighbours the nearer one is
+// taken, in the middle the even one.
+TEST(DType, from_float32_rounds_to_nearest_even) {
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    const std::uint32_t infinity = dtype == DType::f16 ? 0x7c00 : 0x7f80;
+    for (std::uint32_t word = 0; word < infinity; ++word) {
+      const auto here = static_cast<std::uint16_t>(word),
+                 next = static_cast<std::uint16_t>(word + 1);
+      const float a = widen(dtype, here);
+      ASSERT_EQ(narrow(dtype, a), here);
+      ASSERT_EQ(narrow(dtype, -a), here | 0x8000);
+      if (word + 1 == infinity) continue;
+      const auto middle = static_cast<float>((double{a} + widen(dtype, next)) / 2);  // exact
+      ASSERT_EQ(narrow(dtype, middle), here % 2 == 0 ? here : next) << word;
+      ASSERT_EQ(narrow(dtype, std::nextafter(middle, 0.0F)), here) << word;
+      ASSERT_EQ(narrow(dtype, std::nextafter(middle, kInfinity)), next) << word;
+    }
+    EXPECT_EQ(narrow(dtype, kInfinity), infinity);
+    EXPECT_TRUE(std::isnan(widen(dtype, narrow(dtype, std::nanf("")))));
+    EXPECT_EQ(narrow(dtype, std::numeric_limits<float>::max()), infinity);
+  }
+  EXPECT_EQ(narrow(DType::f16, 65519.99F), 0x7bff);  // IEEE 754: 65520 is the first to overflow
+  EXPECT_EQ(narrow(DType::f16, 65520.0F), 0x7c00);
+}
+
+TEST(DType, from_float32_keeps_floats_and_refuses_the_rest) {
+  const std::vector<float> values = {1.5F, -0.0F, 3e38F};
+  std::vector<std::byte> bytes(12);
+  from_float32(DType::f32, values, bytes);
+  EXPECT_EQ(std::memcmp(bytes.data(), values.data(), 12), 0);
+  EXPECT_THROW(from_float32(DType::f16, values, bytes), Error);  // 6 bytes are wanted
+  EXPECT_THROW(from_float32(DType::i8, values, {bytes.data(), 3}), Error);
+}
+
 // Spellings and sizes of the safetensors format.
 TEST(DType, names_and_bits) {
   const std::vector<std::tuple<DType, std::string, std::size_t>> table = {

@@ -1,0 +1,134 @@
+// What calls cost, as each transport tells it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+
+#include "comm/call_record.h"
+#include "tests/gpu/comm/gpu_ranks.h"
+
+namespace shardlm::cuda {
+namespace {
+
+using testing::AllOf;
+using testing::Ge;
+using testing::Le;
+
+constexpr std::int64_t kLate_ns = 40'000'000;
+
+std::int64_t now_ns() {
+  return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+GpuRankOptions by(const std::string& transport) {
+  GpuRankOptions options;
+  options.transport = transport;
+  return options;
+}
+
+TEST(CallLog, KeepsTheLast) {
+  CallLog log(3);
+  for (std::uint64_t i = 1; i <= 5; ++i) log.add({.call = {Op::barrier, {}, i}});
+  ASSERT_EQ(log.size(), 3U);
+  EXPECT_EQ(log.dropped(), 2U);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(log[i].call.number, i + 3);
+  log.clear();
+  EXPECT_EQ(log.size(), 0U);
+  CallLog off;
+  off.add({});
+  EXPECT_FALSE(off.on());
+  EXPECT_EQ(off.size(), 0U);
+}
+
+class CallTimes : public testing::TestWithParam<std::string> {};
+
+// Rank 1 comes late to the second of three sums.
+TEST_P(CallTimes, TellSiteBytesAndTimes) {
+  const bool tells_wait = GetParam() == "ipc";
+  run_gpu_ranks(
+      2,
+      [&](int rank, DeviceCommunicator& comm, CudaBackend& backend) {
+        OnesCall call(rank, backend, 2, 9);
+        call.run(comm, {SiteKind::dump});  // before: not in the log
+        comm.record_calls(10);
+        const std::int64_t before_ns = now_ns();
+        for (int i = 0; i < 3; ++i) {
+          if (i == 1 && rank == 1) {
+            std::this_thread::sleep_for(std::chrono::nanoseconds(kLate_ns));
+          }
+          call.run(comm, {SiteKind::mlp_out, i});
+          backend.synchronize();
+        }
+        const CallLog& log = comm.call_log();
+        ASSERT_EQ(log.size(), 3U);
+        // A clock is mapped to another's by reading both one after the other.
+        const std::int64_t slack_ns = 20'000'000;
+        for (int i = 0; i < 3; ++i) {
+          const CallRecord& record = log[static_cast<std::size_t>(i)];
+          EXPECT_EQ(record.call.op, Op::all_reduce);
+          EXPECT_EQ(site_text(record.call.site), "mlp_out[" + std::to_string(i) + "]");
+          EXPECT_EQ(record.call.number, static_cast<std::uint64_t>(i) + 2);
+          EXPECT_EQ(record.bytes, 72U);
+          EXPECT_THAT(record.start_ns, AllOf(Ge(before_ns - slack_ns), Le(now_ns() + slack_ns)));
+          if (tells_wait) {
+            EXPECT_GE(record.wait_ns, 0);
+          } else {
+            EXPECT_EQ(record.wait_ns, -1);
+          }
+          EXPECT_GE(record.transfer_ns, 0);
+        }
+        const std::int64_t waited_ns = tells_wait ? log[1].wait_ns : log[1].transfer_ns;
+        if (rank == 0) {
+          EXPECT_GE(waited_ns, kLate_ns / 2);
+        }
+        EXPECT_EQ(comm.call_log().size(), 3U) << "records are added once";
+        comm.record_calls(0);
+        call.run(comm, {SiteKind::dump});
+        EXPECT_EQ(comm.call_log().size(), 0U);
+      },
+      by(GetParam()));
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, CallTimes, testing::Values("ipc", "nccl", "staged"));
+
+TEST(CallTimes, OfReplays) {
+  for (const char* transport : {"ipc", "nccl"}) {
+    run_gpu_ranks(
+        2,
+        [&](int rank, DeviceCommunicator& comm, CudaBackend& backend) {
+          comm.record_calls(100);
+          OnesCall call(rank, backend, 2, 9);
+          for (int i = 0; i < 4; ++i) {
+            backend.run_pass(repeatable_step(), [&](const Step&) {
+              call.run(comm, {SiteKind::attn_out, 0});
+              return call.residual();
+            });
+          }
+          const CallLog& log = comm.call_log();
+          // ipc: each run. nccl: the eager run, and the last of the replays.
+          ASSERT_EQ(log.size(), transport == std::string("ipc") ? 4U : 2U);
+          for (std::size_t i = 0; i < log.size(); ++i) EXPECT_GE(log[i].transfer_ns, 0);
+        },
+        by(transport));
+  }
+}
+
+TEST(CallTimes, AreKeptForAsManyCallsAsThereIsRoom) {
+  for (const char* transport : {"ipc", "nccl"}) {
+    run_gpu_ranks(
+        1,
+        [&](int rank, DeviceCommunicator& comm, CudaBackend& backend) {
+          comm.record_calls(2000);
+          OnesCall call(rank, backend, 1, 2);
+          for (int i = 0; i < 1030; ++i) call.run(comm, {SiteKind::mlp_out, i});
+          EXPECT_EQ(comm.call_log().size(), 1024U) << transport;
+          call.run(comm, {SiteKind::dump});
+          EXPECT_EQ(comm.call_log().size(), 1025U) << transport;
+        },
+        by(transport));
+  }
+}
+
+}  // namespace
+}  // namespace shardlm::cuda

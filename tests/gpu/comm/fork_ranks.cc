@@ -1,0 +1,79 @@
+#include "tests/gpu/comm/fork_ranks.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <stdexcept>
+
+#include "backend/cpu/cpu_backend.h"
+#include "base/error.h"
+#include "comm/shm_communicator.h"
+
+extern "C" void __gcov_dump() __attribute__((weak));  // where coverage is counted
+
+namespace shardlm::cuda {
+namespace {
+
+ShmSegments shared_segments(int size) {
+  ShmSegments segments;
+  segments.bytes_each = (ShmCommunicator::segment_bytes() + 4095) / 4096 * 4096;
+  for (int r = 0; r < size; ++r) {
+    void* memory = mmap(nullptr, segments.bytes_each, PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) throw std::runtime_error("no shared memory");
+    segments.base.push_back(static_cast<std::byte*>(memory));
+  }
+  return segments;
+}
+
+int run_child(int rank, const ShmSegments& segments, const Deadlines& deadlines,
+              const ForkedBody& body) {
+  try {
+    const std::unique_ptr<Backend> cpu = make_cpu_backend(1);
+    ShmOptions options;
+    options.deadlines = deadlines;
+    options.oversubscribed = true;
+    options.departed_grace_s = 0;
+    const int code =
+        body(rank, std::make_unique<ShmCommunicator>(rank, segments, *cpu, options));
+    return testing::Test::HasFailure() ? kTestFailed : code;
+  } catch (const Error& error) {
+    std::fprintf(stderr, "rank %d: %s\n", rank, error.what());
+    return static_cast<int>(error.code());
+  }
+}
+
+}  // namespace
+
+std::vector<int> fork_ranks(int size, const Deadlines& deadlines, const ForkedBody& body) {
+  const ShmSegments segments = shared_segments(size);
+  std::fflush(nullptr);
+  std::vector<pid_t> children;
+  for (int rank = 0; rank < size; ++rank) {
+    const pid_t child = fork();
+    if (child < 0) throw std::runtime_error("cannot fork");
+    if (child == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      const int code = run_child(rank, segments, deadlines, body);
+      std::fflush(nullptr);
+      if (__gcov_dump != nullptr) __gcov_dump();
+      _exit(code);  // the parent's tests are not this process's to end
+    }
+    children.push_back(child);
+  }
+  std::vector<int> codes;
+  for (const pid_t child : children) {
+    int status = 0;
+    waitpid(child, &status, 0);
+    codes.push_back(WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status));
+  }
+  for (std::byte* memory : segments.base) munmap(memory, segments.bytes_each);
+  return codes;
+}
+
+}  // namespace shardlm::cuda
