@@ -11,6 +11,8 @@ namespace shardlm {
 int run_generate(const GenerateOptions& options, const Job& job);
 int run_score(const ScoreOptions& options, const Job& job);
 int run_dump(const DumpOptions& options, const Job& job);
+/// The exit code is 0, or that with which a job of these options would end.
+int run_doctor(const DoctorOptions& options, const Job& job);
 
 /// 0 if nothing differs beyond the tolerance, else 1, as diff(1) does.
 int run_dump_diff(const DumpOptions& options, std::ostream& out);

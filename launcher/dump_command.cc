@@ -159,7 +159,10 @@ int run_dump(const DumpOptions& options, const Job& job) {
         .kind = PromptSource::Kind::ids, .text = {}, .ids = options.prompt_ids};
     ids = prompt_ids(s, source, false, "--prompt-ids");
     const auto n = static_cast<std::int64_t>(ids.size());
-    return Demand{.n_blocks = (n + Session::kBlockTokens - 1) / Session::kBlockTokens};
+    const std::int64_t rows = std::min(n, options.engine.prefill_chunk);
+    return Demand{.n_blocks = (n + Session::kBlockTokens - 1) / Session::kBlockTokens,
+                  .rows = rows,
+                  .logit_rows = rows};
   });
   return session.run([&](Coordinator& coordinator) {
     run_passes(coordinator, options, ids);

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -48,6 +49,8 @@ class GenerateCommand {
 
  private:
   OnText streaming();
+  std::int64_t batch() const { return std::min(std::ssize(requests_), o_.max_batch); }
+  std::int64_t most_rows() const;
   void write_text(const std::vector<Sequence>& sequences) const;
   void write_json(const Session& session, const std::vector<Sequence>& sequences,
                   const GenerateTiming& timing) const;
@@ -86,7 +89,14 @@ Demand GenerateCommand::prepare(Session& session) {
   if (!o_.seed && sampling.temperature > 0 && !o_.shared.json)
     log::info(fmt::format("seed {}", seed_));
   n_blocks_ = blocks_needed(requests_, setup_);
-  return {.n_blocks = n_blocks_};
+  return {.n_blocks = n_blocks_, .rows = most_rows(), .logit_rows = batch()};
+}
+
+// A step: one token of each sequence that decodes, and a chunk of the prompts.
+std::int64_t GenerateCommand::most_rows() const {
+  std::int64_t prompts = 0;
+  for (const Request& r : requests_) prompts += std::ssize(r.prompt);
+  return batch() + std::min(prompts, o_.engine.prefill_chunk);
 }
 
 // Sequence 0 is shown as it grows; the others, which would be mixed into it, when all is done.
@@ -152,6 +162,8 @@ void GenerateCommand::write_json(const Session& session, const std::vector<Seque
   const json result = {{"sequences", list},
                        {"seed", seed_},
                        {"ranks", session.size()},
+                       {"backend", backend_name(session.backend().kind)},
+                       {"shared_gpu", session.backend().shared_gpu},
                        {"timing",
                         {{"load_s", session.load_s()},
                          {"ttft_ms", number(timing.ttft_ms)},

@@ -47,6 +47,7 @@ Options take(CommandSet&& set, const std::string& name) {
   keep("detokenize", set.detokenize);
   keep("plan", set.plan);
   keep("dump", set.dump);
+  keep("doctor", set.doctor);
   keep("version", set.version);
   return options;
 }

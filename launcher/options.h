@@ -20,10 +20,12 @@ struct SharedOptions {
   Verbosity verbosity = Verbosity::normal;
 };
 
-enum class CommChoice { automatic, shared_memory, mpi };
-enum class BackendChoice { automatic, cpu };
+enum class CommChoice { automatic, shared_memory, mpi, nccl, ipc, staged };
+enum class BackendChoice { automatic, cpu, cuda };
+enum class DTypeChoice { f32, bf16, f16 };
+enum class KvDTypeChoice { automatic, f32, bf16, f16 };  ///< automatic: as the weights
 
-/// Options of the sub-commands that run a model: generate, score, dump.
+/// Options of the sub-commands that run a model (generate, score, dump), and of doctor.
 struct EngineOptions {
   std::string model = {};  ///< a folder
   int threads = 0;         ///< compute threads of a rank; 0: as many as its cores
@@ -32,6 +34,10 @@ struct EngineOptions {
   double load_timeout_s = 600;       ///< the same while the model is loaded
   std::int64_t prefill_chunk = 512;  ///< at most so many prompt tokens in a step
   BackendChoice backend = BackendChoice::automatic;
+  DTypeChoice dtype = DTypeChoice::f32;  ///< weights and activations
+  KvDTypeChoice kv_dtype = KvDTypeChoice::automatic;
+  std::optional<bool> graphs = {};  ///< record and replay decoding steps on a GPU; none: yes
+  bool allow_shared_gpu = false;
 };
 
 /// Where one sequence's prompt, or a text to score, comes from.
@@ -94,6 +100,14 @@ struct PlanOptions {
   std::string model = {};
   std::int64_t ranks = 0;
   std::int64_t prompt_tokens = 128;  ///< length that the list of a prompt's collectives is for
+  DTypeChoice dtype = DTypeChoice::f32;
+  KvDTypeChoice kv_dtype = KvDTypeChoice::automatic;
+};
+
+struct DoctorOptions {
+  SharedOptions shared = {};
+  EngineOptions engine = {};   ///< of the job that is looked at; its model may be empty
+  std::int64_t kv_tokens = 0;  ///< tokens in the KV cache; 0: the model's context
 };
 
 struct DumpOptions {
@@ -117,7 +131,7 @@ struct HelpText {
 
 struct Options {
   std::variant<HelpText, GenerateOptions, ScoreOptions, TokenizeOptions, DetokenizeOptions,
-               PlanOptions, DumpOptions, VersionOptions>
+               PlanOptions, DumpOptions, DoctorOptions, VersionOptions>
       command;
   /// What a person should know about how the options were read (keys of the configuration file
   /// that this sub-command has no use for); one line each, to be logged as information.

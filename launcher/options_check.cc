@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "launcher/backend_options.h"
 
 namespace shardlm {
 namespace {
@@ -30,10 +31,17 @@ bool is_standard_input(const PromptSource& source) {
   return source.kind == PromptSource::Kind::standard_input;
 }
 
+// What cannot work on the back end that is asked for by name; of auto more is known later.
+void check_backend(const EngineOptions& options) {
+  if (options.backend == BackendChoice::cpu) check_fit(options, BackendKind::cpu, "");
+  if (options.backend == BackendChoice::cuda) check_fit(options, BackendKind::cuda, "");
+}
+
 }  // namespace
 
 void check_complete(const GenerateOptions& options) {
   need_model(options.engine.model, "generate");
+  check_backend(options.engine);
   need(!options.prompts.empty(), "generate",
        "a prompt: --prompt TEXT, --prompt-ids 1,2,3, --prompt-file FILE, or - for standard input");
   if (std::count_if(options.prompts.begin(), options.prompts.end(), is_standard_input) > 1) {
@@ -47,6 +55,7 @@ void check_complete(const GenerateOptions& options) {
 
 void check_complete(const ScoreOptions& options) {
   need_model(options.engine.model, "score");
+  check_backend(options.engine);
   const bool empty_text = options.text.kind == PromptSource::Kind::text;
   need(!empty_text, "score",
        "a text: --text-file FILE, --prompt-ids 1,2,3, or - for standard input");
@@ -81,10 +90,18 @@ void check_complete(const DumpOptions& options) {
     return;
   }
   need_model(options.engine.model, "dump");
+  check_backend(options.engine);
   need(!options.prompt_ids.empty(), "dump", "--prompt-ids 1,2,3");
   need(!options.out.empty() || options.stats, "dump", "--out FILE or --stats, or both");
   if (options.tolerance != DumpOptions{}.tolerance) {
     fail(ExitCode::usage, {.what = "has no effect without --diff", .where = "--tolerance"});
+  }
+}
+
+void check_complete(const DoctorOptions& options) {
+  check_backend(options.engine);
+  if (options.engine.model.empty() && options.kv_tokens != 0) {
+    fail(ExitCode::usage, {.what = "has no effect without --model", .where = "--kv-tokens"});
   }
 }
 

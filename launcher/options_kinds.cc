@@ -17,6 +17,19 @@ OptionSpec switch_option(std::string name, std::string help, bool& target) {
   return option;
 }
 
+OptionSpec optional_switch(std::string name, std::string help, std::string unset,
+                           std::optional<bool>& target) {
+  OptionSpec option{.name = std::move(name), .value = {}, .help = std::move(help)};
+  option.kind = ValueKind::switch_;
+  option.values = 0;
+  option.negatable = true;
+  option.default_text = std::move(unset);
+  option.store = [&target](Words words, const std::string& where) {
+    target = parse_switch(words[0], where);
+  };
+  return option;
+}
+
 OptionSpec value_option(std::string name, std::string value, std::string help, ValueKind kind) {
   return {
       .name = std::move(name), .value = std::move(value), .help = std::move(help), .kind = kind};

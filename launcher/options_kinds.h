@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <optional>
+
 #include "launcher/options_table.h"
 #include "launcher/options_values.h"
 
@@ -12,6 +14,9 @@ namespace shardlm {
 using Words = std::span<const std::string>;
 
 OptionSpec switch_option(std::string name, std::string help, bool& target);
+/// With a --no- form; `unset` says what holds while neither is given.
+OptionSpec optional_switch(std::string name, std::string help, std::string unset,
+                           std::optional<bool>& target);
 OptionSpec value_option(std::string name, std::string value, std::string help, ValueKind kind);
 OptionSpec path_option(std::string name, std::string value, std::string help, std::string& target);
 OptionSpec real_option(std::string name, std::string help, double& target);

@@ -57,6 +57,19 @@ OptionSpec model_option(std::string& model) {
   return path_option("model", "DIR", "folder with config.json, weights and tokenizer files", model);
 }
 
+OptionSpec dtype_option(DTypeChoice& target) {
+  return choice_option("dtype", "type of weights and activations", target, {"f32", "bf16", "f16"});
+}
+
+OptionSpec kv_dtype_option(KvDTypeChoice& target) {
+  return choice_option("kv-dtype", "type of keys and values; auto: as --dtype", target,
+                       {"auto", "f32", "bf16", "f16"});
+}
+
+OptionSpec graphs_option(std::optional<bool>& target) {
+  return optional_switch("graphs", "record decoding steps on a GPU and replay them", "on", target);
+}
+
 Table engine_table(EngineOptions& o) {
   constexpr IntegerRange kThreads{0, 4096};
   return section(
@@ -64,11 +77,15 @@ Table engine_table(EngineOptions& o) {
       {model_option(o.model),
        integer_option("threads", "compute threads of a rank; 0: as many as its cores", o.threads,
                       kThreads),
-       choice_option("comm", "how ranks exchange data", o.comm, {"auto", "shm", "mpi"}),
+       choice_option("comm", "how ranks sum their parts", o.comm,
+                     {"auto", "shm", "mpi", "nccl", "ipc", "staged"}),
        seconds_option("timeout", "how long a rank waits for another one in a step", o.timeout_s),
        seconds_option("load-timeout", "the same while the model is loaded", o.load_timeout_s),
        integer_option("prefill-chunk", "most prompt tokens in one step", o.prefill_chunk, kFromOne),
-       choice_option("backend", "where a rank computes", o.backend, {"auto", "cpu"})});
+       choice_option("backend", "where a rank computes", o.backend, {"auto", "cpu", "cuda"}),
+       dtype_option(o.dtype), kv_dtype_option(o.kv_dtype), graphs_option(o.graphs),
+       switch_option("allow-shared-gpu", "several ranks may share a GPU: for tests, slow",
+                     o.allow_shared_gpu)});
 }
 
 OptionSpec no_special_option(bool& target) {
@@ -142,15 +159,8 @@ OptionSpec logprobs_option(std::optional<std::int64_t>& target) {
 }
 
 OptionSpec stream_option(std::optional<bool>& target) {
-  OptionSpec option{.name = "stream", .value = {}, .help = "write text as it comes, or at the end"};
-  option.kind = ValueKind::switch_;
-  option.values = 0;
-  option.negatable = true;
-  option.default_text = "on a terminal";
-  option.store = [&target](Words words, const std::string& where) {
-    target = parse_switch(words[0], where);
-  };
-  return option;
+  return optional_switch("stream", "write text as it comes, or at the end", "on a terminal",
+                         target);
 }
 
 Table continuation_table(GenerateOptions& o) {
@@ -231,7 +241,8 @@ CommandTable plan_command(PlanOptions& o) {
                {model_option(o.model),
                 with_default("", integer_option("ranks", "number of ranks", o.ranks, kRanks)),
                 integer_option("prompt-tokens", "length of the prompt in the plan", o.prompt_tokens,
-                               kFromOne)}),
+                               kFromOne),
+                dtype_option(o.dtype), kv_dtype_option(o.kv_dtype)}),
        shared_table(o.shared)});
 }
 
@@ -257,6 +268,16 @@ CommandTable dump_command(DumpOptions& o) {
        shared_table(o.shared)});
 }
 
+CommandTable doctor_command(DoctorOptions& o) {
+  return command(
+      "doctor", "what this machine offers a job, and what is wrong with it",
+      {engine_table(o.engine),
+       section("Doctor",
+               {integer_option("kv-tokens", "tokens in the KV cache; 0: the model's context",
+                               o.kv_tokens, kFromZero)}),
+       shared_table(o.shared)});
+}
+
 CommandTable version_command(VersionOptions& o) {
   return command("version", "version, build and libraries", {shared_table(o.shared)});
 }
@@ -267,7 +288,7 @@ std::vector<CommandTable> command_tables(CommandSet& set) {
   return {generate_command(set.generate), score_command(set.score),
           tokenize_command(set.tokenize), detokenize_command(set.detokenize),
           plan_command(set.plan),         dump_command(set.dump),
-          version_command(set.version)};
+          doctor_command(set.doctor),     version_command(set.version)};
 }
 
 }  // namespace shardlm

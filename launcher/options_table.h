@@ -50,6 +50,7 @@ struct CommandSet {
   DetokenizeOptions detokenize;
   PlanOptions plan;
   DumpOptions dump;
+  DoctorOptions doctor;
   VersionOptions version;
 };
 

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "launcher/backend_options.h"
 #include "launcher/commands.h"
 #include "model/plan.h"
 
@@ -40,8 +41,11 @@ json plan_json(const PlanOptions& o, const ModelConfig& config,
   const int n = static_cast<int>(o.ranks);
   json per_prompt = collectives_json(step_collectives(config, n, o.prompt_tokens));
   per_prompt["tokens"] = o.prompt_tokens;
+  const Precision precision = precision_of(o.dtype, o.kv_dtype);
   return {{"model", o.model},
           {"ranks", n},
+          {"dtype", dtype_name(precision.weights)},
+          {"kv_dtype", dtype_name(precision.kv)},
           {"per_rank", ranks},
           {"per_token", collectives_json(step_collectives(config, n, 1))},
           {"per_prompt", per_prompt}};
@@ -67,10 +71,10 @@ void write_collectives(std::ostream& out, const std::string& title,
 
 void write_text(std::ostream& out, const PlanOptions& o, const ModelConfig& config,
                 const std::vector<RankShare>& shares) {
-  out << fmt::format(
-      "{}: {} layers, {} wide, {} heads of {}, MLP {}, {} ids, context {}; float32\n\n", o.model,
-      config.n_layer, config.n_embd, config.n_head, config.head_dim(), config.n_inner,
-      config.vocab_size, config.n_positions);
+  out << fmt::format("{}: {} layers, {} wide, {} heads of {}, MLP {}, {} ids, context {}; {}\n\n",
+                     o.model, config.n_layer, config.n_embd, config.n_head, config.head_dim(),
+                     config.n_inner, config.vocab_size, config.n_positions,
+                     precision_text(precision_of(o.dtype, o.kv_dtype)));
   out << fmt::format("{:>4}  {:<9} {:<13} {:<15} {:>14} {:>13}\n", "rank", "heads", "MLP columns",
                      "vocabulary rows", "weight bytes", "KV bytes/token");
   for (std::size_t r = 0; r < shares.size(); ++r) {
@@ -89,7 +93,8 @@ void write_text(std::ostream& out, const PlanOptions& o, const ModelConfig& conf
 
 void run_plan(const PlanOptions& options, std::ostream& out) {
   const ModelConfig config = read_model_config(options.model);
-  const std::vector<RankShare> shares = shard_plan(config, static_cast<int>(options.ranks));
+  const std::vector<RankShare> shares = shard_plan(config, static_cast<int>(options.ranks),
+                                                   precision_of(options.dtype, options.kv_dtype));
   if (options.shared.json) {
     out << plan_json(options, config, shares).dump() << '\n';
   } else {

@@ -18,6 +18,7 @@
 #include "comm/agreement.h"
 #include "comm/make_communicator.h"
 #include "comm/mpi_world.h"
+#include "launcher/backend_options.h"
 #include "launcher/commands.h"
 #include "launcher/errors.h"
 #include "launcher/options.h"
@@ -33,13 +34,14 @@ namespace {
 bool is_collective(const Options& options) {
   if (const auto* dump = std::get_if<DumpOptions>(&options.command)) return !dump->diff;
   return std::holds_alternative<GenerateOptions>(options.command) ||
-         std::holds_alternative<ScoreOptions>(options.command);
+         std::holds_alternative<ScoreOptions>(options.command) ||
+         std::holds_alternative<DoctorOptions>(options.command);
 }
 
 // MPI starts before the options are read, so that P ranks give one message about a bad option. It
 // does not start where it cannot matter: a command of one process, outside any MPI launcher.
 bool wants_mpi(int argc, char** argv) {
-  constexpr std::array collective = {"generate", "score", "dump"};
+  constexpr std::array collective = {"generate", "score", "dump", "doctor"};
   const std::string_view command = argc > 1 ? argv[1] : "";
   if (std::find(collective.begin(), collective.end(), command) != collective.end()) return true;
   constexpr std::array launchers = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE",
@@ -79,11 +81,15 @@ int run_alone(const Options& options) {
 // What decides which calls a rank makes to the others: the command and the transport.
 std::string calling_text(const Options& options) {
   const auto with = [](const std::string& command, const EngineOptions& engine) {
-    return fmt::format("{} with --comm {}", command, comm_name(engine.comm));
+    return fmt::format("{} with --comm {} --backend {} --dtype {}", command, comm_name(engine.comm),
+                       backend_name(engine.backend),
+                       precision_text(precision_of(engine.dtype, engine.kv_dtype)));
   };
   if (const auto* o = std::get_if<GenerateOptions>(&options.command))
     return with("generate", o->engine);
   if (const auto* o = std::get_if<ScoreOptions>(&options.command)) return with("score", o->engine);
+  if (const auto* o = std::get_if<DoctorOptions>(&options.command))
+    return with("doctor", o->engine);
   const auto* o = std::get_if<DumpOptions>(&options.command);
   return o != nullptr && !o->diff ? with("dump", o->engine) : "a command of one process";
 }
@@ -112,6 +118,7 @@ int run_collective(const Options& options, const Job& job) {
   if (const auto* o = std::get_if<GenerateOptions>(&options.command)) code = run_generate(*o, job);
   if (const auto* o = std::get_if<ScoreOptions>(&options.command)) code = run_score(*o, job);
   if (const auto* o = std::get_if<DumpOptions>(&options.command)) code = run_dump(*o, job);
+  if (const auto* o = std::get_if<DoctorOptions>(&options.command)) code = run_doctor(*o, job);
   return code;
 }
 

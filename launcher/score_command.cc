@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -23,12 +24,13 @@ class ScoreCommand {
   Demand prepare(Session& session) {
     choose_windows(session);
     read_ids(session);
-    return {.n_blocks = score_blocks(setup_)};
+    const std::int64_t rows = std::min(setup_.rows_per_step, setup_.window);
+    return {.n_blocks = score_blocks(setup_), .rows = rows, .logit_rows = rows};
   }
 
-  void run(Coordinator& coordinator) const {
+  void run(const Session& session, Coordinator& coordinator) const {
     const Score result = score(coordinator, ids_, setup_);
-    o_.shared.json ? write_json(result) : write_text(result);
+    o_.shared.json ? write_json(session, result) : write_text(result);
     finish_output(std::cout);
   }
 
@@ -86,7 +88,7 @@ class ScoreCommand {
     return s.nats / std::log(2.0) / static_cast<double>(*bytes_);
   }
 
-  void write_json(const Score& s) const {
+  void write_json(const Session& session, const Score& s) const {
     using nlohmann::json;
     const auto bits = bits_per_byte(s);
     const json result = {{"tokens", s.tokens},
@@ -95,7 +97,9 @@ class ScoreCommand {
                          {"bytes", bytes_ ? json(*bytes_) : json(nullptr)},
                          {"bits_per_byte", bits ? json(*bits) : json(nullptr)},
                          {"window", setup_.window},
-                         {"stride", setup_.stride}};
+                         {"stride", setup_.stride},
+                         {"backend", backend_name(session.backend().kind)},
+                         {"shared_gpu", session.backend().shared_gpu}};
     std::cout << result.dump() << '\n';
   }
 
@@ -122,7 +126,7 @@ int run_score(const ScoreOptions& options, const Job& job) {
   Session session(job, options.engine, /*dump_activations=*/false);
   ScoreCommand command(options);
   session.load([&](Session& s) { return command.prepare(s); });
-  return session.run([&](Coordinator& coordinator) { command.run(coordinator); });
+  return session.run([&](Coordinator& coordinator) { command.run(session, coordinator); });
 }
 
 }  // namespace shardlm

@@ -6,50 +6,35 @@
 #include <algorithm>
 #include <chrono>
 
-#include "backend/cpu/cpu_backend.h"
 #include "base/log.h"
 #include "comm/agreement.h"
-#include "comm/make_communicator.h"
 #include "engine/generate.h"
 #include "engine/wire.h"
 #include "io/model_digest.h"
+#include "launcher/bytes_text.h"
 #include "launcher/cores.h"
 #include "launcher/errors.h"
 #include "launcher/fault.h"
+#include "launcher/memory_check.h"
 #include "launcher/progress.h"
 #include "model/weights.h"
 
 namespace shardlm {
 
-std::string comm_name(CommChoice choice) {
-  switch (choice) {
-    case CommChoice::automatic:
-      return "auto";
-    case CommChoice::shared_memory:
-      return "shm";
-    case CommChoice::mpi:
-      return "mpi";
-  }
-  return "auto";
-}
-
 Session::Session(const Job& job, const EngineOptions& options, bool dump_activations)
     : options_(options), model_dir_(options.model) {
   const CoreShare& cores = job.world.core_share();
   threads_ = options.threads > 0 ? options.threads : auto_threads(cores);
-  agree(job.control, caught([&] {
-          fault_ = Fault::from_environment(job.world.rank());
-          backend_ = make_cpu_backend(threads_);
-        }));
-  agree(job.control, caught([&] {
-          comm_ = make_communicator(
-              job.world, *backend_, comm_name(options.comm),
-              {.collective_s = options.timeout_s, .load_s = options.load_timeout_s});
-        }));
-  if (dump_activations) dump_ = std::make_unique<ActivationDump>(*backend_, *comm_);
-  context_ = std::make_unique<Context>(Context{*backend_, *comm_, dump_ ? *dump_ : silent_});
-  log::verbose(fmt::format("{} on {}; {}; {}", comm_->describe(), job.world.host_name(),
-                           backend_->describe(), core_text(cores)));
+  agree(job.control, caught([&] { fault_ = Fault::from_environment(job.world.rank()); }));
+  devices_ = make_rank_devices(job, options, threads_);
+  log_choice(devices_, options);
+  Backend& backend = *devices_.own;
+  if (dump_activations) dump_ = std::make_unique<ActivationDump>(backend, comm());
+  context_ = std::make_unique<Context>(Context{backend, comm(), dump_ ? *dump_ : silent_});
+  const Precision types = backend.precision();
+  log::verbose(fmt::format("{} on {}; {}; weights and activations {}, keys and values {}; {}",
+                           comm().describe(), job.world.host_name(), backend.describe(),
+                           dtype_name(types.weights), dtype_name(types.kv), core_text(cores)));
   if (const std::string warning = core_warning(cores, threads_); !warning.empty()) {
     log::warning(warning);
   }
@@ -59,29 +44,30 @@ Session::~Session() = default;
 
 void Session::load(const Prepare& prepare) {
   const double start_s = steady_seconds();
-  agree(*comm_, caught([&] { open_files(); }));
+  agree(comm(), caught([&] { open_files(); }));
   agree_on_files();
-  std::int64_t n_blocks = 0;
+  Demand demand;
   std::vector<std::uint8_t> allowed;
-  agree_with_root(*comm_, caught([&] {
-    if (rank() != 0) return;
-    n_blocks = prepare(*this).n_blocks;
-    allowed = allowed_ids();
-  }));
+  agree_with_root(comm(), caught([&] {
+                    if (rank() != 0) return;
+                    demand = prepare(*this);
+                    allowed = allowed_ids();
+                  }));
   std::vector<std::byte> message;
   if (rank() == 0) {
     ByteWriter to(message);
-    to.put(n_blocks);
+    to.put(demand);
     to.put_all(allowed);
   }
-  comm_->broadcast({SiteKind::load}, message, 0);
+  comm().broadcast({SiteKind::load}, message, 0);
   ByteReader from(message);
-  n_blocks = from.get<std::int64_t>();
+  demand = from.get<Demand>();
   from.get_all(allowed);
-  agree(*comm_, caught([&] {
-    fault_.at_load();
-    load_weights(n_blocks, std::move(allowed));
-  }));
+  agree(comm(), caught([&] { check_device_memory(demand); }));
+  agree(comm(), caught([&] {
+          fault_.at_load();
+          load_weights(demand.n_blocks, std::move(allowed));
+        }));
   load_s_ = steady_seconds() - start_s;
 }
 
@@ -98,20 +84,37 @@ void Session::open_files() {
 // Rank 0 compares every rank's digest of the model with its own.
 void Session::agree_on_files() {
   ModelDigest mine;
-  agree(*comm_, caught([&] { mine = digest_model(model_dir_, *checkpoint_); }));
+  agree(comm(), caught([&] { mine = digest_model(model_dir_, *checkpoint_); }));
   std::vector<std::vector<std::byte>> all;
-  comm_->gather({SiteKind::load}, std::as_bytes(std::span(&mine, 1)), all, 0);
-  agree_with_root(*comm_, caught([&] {
-    for (std::size_t r = 1; rank() == 0 && r < all.size(); ++r) {
-      const auto theirs = ByteReader(all[r]).get<ModelDigest>();
-      if (theirs == mine) continue;
-      fail(ExitCode::model_files,
-           {.what = fmt::format("the model of rank {} differs from rank 0's in its {}", r,
-                                first_difference(mine, theirs)),
-            .where = options_.model,
-            .remedy = "give every rank the same files"});
-    }
-  }));
+  comm().gather({SiteKind::load}, std::as_bytes(std::span(&mine, 1)), all, 0);
+  agree_with_root(
+      comm(), caught([&] {
+        for (std::size_t r = 1; rank() == 0 && r < all.size(); ++r) {
+          const auto theirs = ByteReader(all[r]).get<ModelDigest>();
+          if (theirs == mine) continue;
+          fail(ExitCode::model_files,
+               {.what = fmt::format("the model of rank {} differs from rank 0's in its {}", r,
+                                    first_difference(mine, theirs)),
+                .where = options_.model,
+                .remedy = "give every rank the same files"});
+        }
+      }));
+}
+
+// Nothing of the model is on the device yet, on any rank.
+void Session::check_device_memory(const Demand& demand) const {
+  const std::optional<DeviceMemory> memory = devices_.own->memory();
+  if (!memory) return;
+  const MemoryQuestion question{.config = config_,
+                                .ranks = size(),
+                                .sharers = devices_.decision.sharers(rank()),
+                                .precision = devices_.own->precision(),
+                                .sizes = {.kv_tokens = demand.n_blocks * kBlockTokens,
+                                          .rows = demand.rows,
+                                          .logit_rows = demand.logit_rows}};
+  log::verbose(fmt::format("GPU memory: {} needed, {} free of {}", need_text(need_on_gpu(question)),
+                           bytes_text(memory->free_bytes), bytes_text(memory->total_bytes)));
+  check_memory(question, *memory, devices_.own->describe());
 }
 
 void Session::load_weights(std::int64_t n_blocks, std::vector<std::uint8_t> allowed) {
@@ -162,8 +165,8 @@ std::optional<std::int32_t> Session::start_of_text() const {
 }
 
 int Session::run(const std::function<void(Coordinator&)>& body) {
-  if (rank() != 0) return serve(*comm_, *executor_);
-  Coordinator coordinator(*comm_, *executor_);
+  if (rank() != 0) return serve(comm(), *executor_);
+  Coordinator coordinator(comm(), *executor_);
   const std::optional<Error> error = caught([&] { body(coordinator); });
   if (error && coordinator.in_step()) throw *error;  // the others cannot be told: main ends the job
   const ExitCode code = error ? error->code() : ExitCode::ok;

@@ -8,33 +8,26 @@
 #include <optional>
 #include <string>
 
-#include "backend/backend.h"
-#include "comm/communicator.h"
-#include "comm/mpi_world.h"
 #include "engine/activation_dump.h"
 #include "engine/coordinator.h"
 #include "engine/executor.h"
 #include "io/checkpoint.h"
 #include "io/tokenizer.h"
 #include "launcher/fault.h"
+#include "launcher/job.h"
 #include "launcher/options.h"
+#include "launcher/rank_devices.h"
 #include "model/config.h"
 #include "model/model.h"
+#include "model/plan.h"
 
 namespace shardlm {
 
-/// The name of a transport, as --comm and make_communicator() take it.
-std::string comm_name(CommChoice choice);
-
-/// What all ranks have before a command starts: the world, and a plain way to agree.
-struct Job {
-  MpiWorld& world;
-  Communicator& control;
-};
-
 /// What a command needs of the engine, decided on rank 0 before the weights are loaded.
 struct Demand {
-  std::int64_t n_blocks = 0;  ///< KV blocks
+  std::int64_t n_blocks = 0;    ///< KV blocks
+  std::int64_t rows = 0;        ///< at most so many in a step
+  std::int64_t logit_rows = 0;  ///< at most so many logits of a step are asked for
 };
 
 class Session {
@@ -54,8 +47,10 @@ class Session {
   /// Runs a command: `body` on rank 0, the worker loop elsewhere. Returns the exit code.
   int run(const std::function<void(Coordinator&)>& body);
 
-  int rank() const { return comm_->rank(); }
-  int size() const { return comm_->size(); }
+  int rank() const { return comm().rank(); }
+  int size() const { return comm().size(); }
+  /// Where the model computes: a part of every report.
+  const BackendDecision& backend() const { return devices_.decision; }
   const ModelConfig& config() const { return config_; }
   const Tokenizer* tokenizer() const { return tokenizer_.get(); }
   std::optional<std::int32_t> end_of_text()
@@ -68,6 +63,8 @@ class Session {
  private:
   void open_files();
   void agree_on_files();
+  Communicator& comm() const { return *devices_.comm; }
+  void check_device_memory(const Demand& demand) const;
   void load_weights(std::int64_t n_blocks, std::vector<std::uint8_t> allowed);
   void report_weights(const class CheckpointWeights& weights) const;
   std::vector<std::uint8_t> allowed_ids() const;
@@ -76,8 +73,7 @@ class Session {
   std::filesystem::path model_dir_;
   Fault fault_;
   int threads_ = 1;
-  std::unique_ptr<Backend> backend_;
-  std::unique_ptr<Communicator> comm_;
+  RankDevices devices_;
   Tap silent_;
   std::unique_ptr<ActivationDump> dump_;
   std::unique_ptr<Context> context_;

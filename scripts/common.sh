@@ -31,7 +31,8 @@ configure() {
   fi
   say "Configuring build/$preset"
   mkdir -p "$dir"
-  run_logged "$dir/configure.log" env -C "$root" cmake --preset "$preset"
+  # LIBRARY_PATH: some images point it at the stubs of CUDA's driver, which must not be linked.
+  run_logged "$dir/configure.log" env -u LIBRARY_PATH -C "$root" cmake --preset "$preset"
   touch "$dir/configured"
 }
 
@@ -47,7 +48,7 @@ build() {
   local preset="$1" target="$2" dir="$root/build/$1"
   local stamp="$dir/built.$target" command
   configure "$preset"
-  command=(ninja -C "$dir" -j "$(nproc)" "$target")
+  command=(env -u LIBRARY_PATH ninja -C "$dir" -j "$(nproc)" "$target")
   if has_changed "$stamp"; then
     say "Building build/$preset (the first time takes minutes)"
     if [[ -t 2 ]]; then
@@ -58,6 +59,12 @@ build() {
   fi
   run_logged "$dir/build.log" "${command[@]}"
   touch "$stamp"
+}
+
+# Prints where nvcc is; fails if it is neither on PATH nor in the toolkit's usual place.
+find_nvcc() {
+  command -v nvcc && return
+  [[ -x /usr/local/cuda/bin/nvcc ]] && echo /usr/local/cuda/bin/nvcc
 }
 
 # Sets the array mpirun_command: mpirun with the switches that this MPI needs for any number

@@ -28,7 +28,7 @@ class Contract(CliTest):
     def generate_shape(self, logprobs):
         return {"sequences": [{"prompt_ids": [int], "ids": [int], "text": str,
                                "finish_reason": str, "logprobs": logprobs}],
-                "seed": int, "ranks": int,
+                "seed": int, "ranks": int, "backend": str, "shared_gpu": bool,
                 "timing": {"load_s": NUMBER, "ttft_ms": (*NUMBER, NULL), "tpot_ms": (*NUMBER, NULL),
                            "tokens_per_s": (*NUMBER, NULL)}}
 
@@ -38,6 +38,8 @@ class Contract(CliTest):
                                   *ids_words([1], [2, 3])], ranks)
             self.check_shape(value, self.generate_shape(NULL))
             self.assertEqual((value["seed"], value["ranks"]), (5, ranks or 1))
+            self.assertIs(value["shared_gpu"], False)
+            self.assertIn(value["backend"], ("cpu", "cuda"))
             self.assertEqual([s["prompt_ids"] for s in value["sequences"]], [[1], [2, 3]])
             for s in value["sequences"]:
                 self.assertEqual((len(s["ids"]), s["finish_reason"], s["text"]), (4, "length", ""))
@@ -70,7 +72,8 @@ class Contract(CliTest):
 
     def test_score(self):
         shape = {"tokens": int, "nats": NUMBER, "perplexity": NUMBER, "bytes": int,
-                 "bits_per_byte": NUMBER, "window": int, "stride": int}
+                 "bits_per_byte": NUMBER, "window": int, "stride": int, "backend": str,
+                 "shared_gpu": bool}
         text = self.folder / "text"
         text.write_text("The dragon was asleep.")
         for ranks in (None, 2):
@@ -92,7 +95,7 @@ class Contract(CliTest):
                        "total_count": int, "total_bytes": int}
         value = self.json_of(["plan", "--model", DEMO, "--ranks", 3, "--prompt-tokens", 7])
         self.check_shape(value, {
-            "model": str, "ranks": int,
+            "model": str, "ranks": int, "dtype": str, "kv_dtype": str,
             "per_rank": [{"rank": int, "heads": [int], "mlp_columns": [int], "vocab_rows": [int],
                           "weight_bytes": int, "kv_bytes_per_token": int}],
             "per_token": collectives, "per_prompt": {**collectives, "tokens": int}})

@@ -1,8 +1,8 @@
 """Runs the shardlm binary for the tests of tests/cli, alone or under the real mpirun.
 
 The environment that CMake gives: SHARDLM_BIN (the binary), SHARDLM_MPIRUN (mpirun and its switches,
-as a shell would write them), SHARDLM_TEST_DATA (tests/data), SHARDLM_MODELS (models). Limits of
-time are multiplied by SHARDLM_TEST_SLOWDOWN (1 when absent): builds with sanitizers need it.
+as a shell would write them), SHARDLM_TEST_DATA (tests/data), SHARDLM_MODELS (models), and, where it is
+built, SHARDLM_EMULATED_BIN (the program with the emulated GPUs of tests/gpu). Limits of time are multiplied by SHARDLM_TEST_SLOWDOWN (1 when absent): builds with sanitizers need it.
 """
 import concurrent.futures
 import json
@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 BIN = os.environ["SHARDLM_BIN"]
+EMULATED = os.environ.get("SHARDLM_EMULATED_BIN")
 MPIRUN = shlex.split(os.environ["SHARDLM_MPIRUN"])
 DATA = Path(os.environ["SHARDLM_TEST_DATA"])
 MODELS = Path(os.environ["SHARDLM_MODELS"])
@@ -60,10 +61,10 @@ class Result:
                 f"\nstdout: {self.out[:3000]!r}\nstderr: {self.err[:6000]}")
 
 
-def words_of(args, ranks=None):
+def words_of(args, ranks=None, program=BIN):
     """The command line of one program: `ranks` None runs it without mpirun."""
     start = [] if ranks is None else [*MPIRUN, "-n", str(ranks)]
-    return [*start, BIN, *map(as_word, args)]
+    return [*start, program, *map(as_word, args)]
 
 
 def as_word(arg):
@@ -95,8 +96,13 @@ def execute(command, stdin=b"", env=None, timeout=100):
                   time.monotonic() - start)
 
 
-def run(args, ranks=None, **options):
-    return execute(words_of(args, ranks), **options)
+def run(args, ranks=None, program=BIN, **options):
+    return execute(words_of(args, ranks, program), **options)
+
+
+def run_emulated(args, ranks=None, gpus=4, env=None, **options):
+    """The program with so many emulated GPUs ("driver": as without a driver)."""
+    return run(args, ranks, EMULATED, env={"SHARDLM_FAKE_GPUS": str(gpus), **(env or {})}, **options)
 
 
 def run_mpmd(programs, **options):

@@ -64,6 +64,21 @@ class Plan(CliTest):
                         heads = r["heads"][1] - r["heads"][0]
                         self.assertEqual(r["kv_bytes_per_token"] * config["n_head"], kv * heads)
 
+    def test_smaller_types(self):
+        for name, (folder, config) in self.models().items():
+            replicated, shared = parameters(config)
+            for ranks, dtype, kv in ((1, "bf16", "auto"), (3, "f16", "f32"), (2, "f32", "bf16")):
+                with self.subTest(model=name, ranks=ranks, dtype=dtype, kv=kv):
+                    plan = self.json_of(["plan", "--model", folder, "--ranks", ranks,
+                                         "--dtype", dtype, "--kv-dtype", kv])
+                    kv = dtype if kv == "auto" else kv
+                    self.assertEqual((plan["dtype"], plan["kv_dtype"]), (dtype, kv))
+                    size = {"f32": 4, "bf16": 2, "f16": 2}
+                    self.assertEqual(sum(r["weight_bytes"] for r in plan["per_rank"]),
+                                     size[dtype] * shared + 4 * ranks * replicated)
+                    self.assertEqual(sum(r["kv_bytes_per_token"] for r in plan["per_rank"]),
+                                     2 * config["n_layer"] * config["n_embd"] * size[kv])
+
     def test_collectives(self):
         """2 L + 1 all-reduces of n_embd float32 a token, with the vocabulary-parallel embedding."""
         for name, (folder, config) in self.models().items():

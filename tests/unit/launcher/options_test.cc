@@ -20,6 +20,11 @@ TEST(Options, DefaultsAreTheDocumentedOnes) {
   EXPECT_EQ(o.engine.timeout_s, 60);
   EXPECT_EQ(o.engine.load_timeout_s, 600);
   EXPECT_EQ(o.engine.prefill_chunk, 512);
+  EXPECT_EQ(o.engine.backend, BackendChoice::automatic);
+  EXPECT_EQ(o.engine.dtype, DTypeChoice::f32);
+  EXPECT_EQ(o.engine.kv_dtype, KvDTypeChoice::automatic);
+  EXPECT_FALSE(o.engine.graphs);
+  EXPECT_FALSE(o.engine.allow_shared_gpu);
   EXPECT_EQ(o.max_tokens, 128);
   EXPECT_EQ(o.temperature, 1);
   EXPECT_EQ(o.top_k, 0);
@@ -200,8 +205,11 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{{"--timeout", "0"}, {"--timeout", "seconds above 0"}},
         Refusal{{"--timeout", "1e10"}, {"--timeout", "at most 1e9"}},
         Refusal{{"--load-timeout", "nan"}, {"--load-timeout", "seconds above 0"}},
-        Refusal{{"--comm", "tcp"}, {"--comm", "auto, shm, mpi", "\"tcp\""}},
-        Refusal{{"--backend", "cuda"}, {"--backend", "auto, cpu", "\"cuda\""}},
+        Refusal{{"--comm", "tcp"}, {"--comm", "auto, shm, mpi, nccl, ipc, staged", "\"tcp\""}},
+        Refusal{{"--backend", "hip"}, {"--backend", "auto, cpu, cuda", "\"hip\""}},
+        Refusal{{"--dtype", "f64"}, {"--dtype", "f32, bf16, f16", "\"f64\""}},
+        Refusal{{"--dtype", "bf61"}, {"--dtype", "did you mean bf16?"}},
+        Refusal{{"--kv-dtype", "int8"}, {"--kv-dtype", "auto, f32, bf16, f16"}},
         Refusal{{"--stop", ""}, {"--stop", "text to stop at"}},
         Refusal{{"--prompt-ids", "1,-2"}, {"--prompt-ids", "id number 2", "\"-2\""}},
         Refusal{{"--prompt-ids", "1,,2"}, {"--prompt-ids", "id number 2", "\"\""}},
@@ -334,7 +342,7 @@ TEST(Options, HelpListsDefaults) {
                             HasSubstr("--stream"), HasSubstr("--no-stream")));
   }
   for (const char* command :
-       {"generate", "score", "tokenize", "detokenize", "plan", "dump", "version"}) {
+       {"generate", "score", "tokenize", "detokenize", "plan", "dump", "doctor", "version"}) {
     EXPECT_THAT(parse_as<HelpText>({command, "--help"}).text, HasSubstr("--config FILE"))
         << command;
   }

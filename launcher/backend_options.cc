@@ -1,0 +1,92 @@
+#include "launcher/backend_options.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <array>
+
+namespace shardlm {
+namespace {
+
+DType dtype_of(DTypeChoice choice) {
+  constexpr std::array types = {DType::f32, DType::bf16, DType::f16};
+  return types.at(static_cast<std::size_t>(choice));
+}
+
+// "--dtype bf16 (it computes in float32)" for each that does not fit.
+std::vector<std::string> misfits_of_cpu(const EngineOptions& o) {
+  constexpr const char* kFloat = "it computes in float32";
+  std::vector<std::string> misfits;
+  const Precision precision = precision_of(o.dtype, o.kv_dtype);
+  if (precision.weights != DType::f32) {
+    misfits.push_back(fmt::format("--dtype {} ({})", dtype_name(precision.weights), kFloat));
+  } else if (precision.kv != DType::f32) {
+    misfits.push_back(fmt::format("--kv-dtype {} ({})", dtype_name(precision.kv), kFloat));
+  }
+  if (o.comm == CommChoice::nccl || o.comm == CommChoice::ipc || o.comm == CommChoice::staged) {
+    misfits.push_back(fmt::format("--comm {} (it sums on GPUs)", comm_name(o.comm)));
+  }
+  return misfits;
+}
+
+std::vector<std::string> misfits_of_cuda(const EngineOptions& o) {
+  if (o.comm != CommChoice::shared_memory && o.comm != CommChoice::mpi) return {};
+  return {fmt::format("--comm {} (it sums on the host; staged is its like for GPUs)",
+                      comm_name(o.comm))};
+}
+
+}  // namespace
+
+std::string backend_name(BackendKind kind) { return kind == BackendKind::cuda ? "cuda" : "cpu"; }
+
+std::string backend_name(BackendChoice choice) {
+  constexpr std::array names = {"auto", "cpu", "cuda"};
+  return names.at(static_cast<std::size_t>(choice));
+}
+
+std::string comm_name(CommChoice choice) {
+  constexpr std::array names = {"auto", "shm", "mpi", "nccl", "ipc", "staged"};
+  return names.at(static_cast<std::size_t>(choice));
+}
+
+std::string dtype_name(DType dtype) {
+  return dtype == DType::bf16 ? "bf16" : dtype == DType::f16 ? "f16" : "f32";
+}
+
+Precision precision_of(DTypeChoice dtype, KvDTypeChoice kv_dtype) {
+  const DType type = dtype_of(dtype);
+  if (kv_dtype == KvDTypeChoice::automatic) return {type, type, type};
+  return {type, type, dtype_of(static_cast<DTypeChoice>(static_cast<int>(kv_dtype) - 1))};
+}
+
+std::string precision_text(const Precision& precision) {
+  const std::string text = dtype_name(precision.weights);
+  if (precision.kv == precision.weights) return text;
+  return fmt::format("{}, keys and values {}", text, dtype_name(precision.kv));
+}
+
+void check_fit(const EngineOptions& options, BackendKind kind, const std::string& because) {
+  const bool cuda = kind == BackendKind::cuda;
+  const std::vector<std::string> misfits =
+      cuda ? misfits_of_cuda(options) : misfits_of_cpu(options);
+  if (misfits.empty()) return;
+  const std::string taken = because.empty() ? "" : fmt::format(" (taken because: {})", because);
+  refuse(ExitCode::usage,
+         {.what = fmt::format("the {} back end{} cannot follow {}", cuda ? "CUDA" : "CPU", taken,
+                              fmt::join(misfits, " and ")),
+          .remedy = cuda ? "use --comm staged, nccl, ipc or auto, or --backend cpu"
+                         : "leave it out, or use --backend cuda where there are GPUs"});
+}
+
+std::vector<std::string> notes_without_effect(const EngineOptions& options, BackendKind kind) {
+  if (kind == BackendKind::cuda) return {};
+  std::vector<std::string> notes;
+  const auto note = [&](const char* flag) {
+    notes.push_back(fmt::format("{} has no effect on the CPU back end", flag));
+  };
+  if (options.graphs) note(*options.graphs ? "--graphs" : "--no-graphs");
+  if (options.allow_shared_gpu) note("--allow-shared-gpu");
+  return notes;
+}
+
+}  // namespace shardlm

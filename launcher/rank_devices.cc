@@ -1,0 +1,87 @@
+#include "launcher/rank_devices.h"
+
+#include "backend/cpu/cpu_backend.h"
+#include "base/log.h"
+#include "comm/agreement.h"
+#include "comm/make_communicator.h"
+#include "launcher/errors.h"
+#include "launcher/gpu_messages.h"
+
+namespace shardlm {
+namespace {
+
+RankGpus look(const MpiWorld& world, BackendChoice backend) {
+  RankGpus mine{.host = world.host_name(), .node_rank = world.node_rank(), .survey = {}};
+  if (backend == BackendChoice::cpu) {
+    mine.survey.none_because = "not asked: --backend cpu";
+  } else {
+    mine.survey = survey_gpus();
+  }
+  return mine;
+}
+
+void make_backends(RankDevices& devices, const EngineOptions& options, int rank, int threads) {
+  if (devices.decision.kind == BackendKind::cpu) {
+    devices.own = make_cpu_backend(threads);
+    return;
+  }
+  devices.host = make_cpu_backend(threads);
+  devices.own = make_gpu_backend({.device = devices.decision.placement(rank).device,
+                                  .precision = precision_of(options.dtype, options.kv_dtype),
+                                  .graphs = options.graphs.value_or(true)});
+}
+
+std::unique_ptr<Communicator> make_comm(const RankDevices& devices, const EngineOptions& options,
+                                        const MpiWorld& world) {
+  const Deadlines deadlines{.collective_s = options.timeout_s, .load_s = options.load_timeout_s};
+  const std::string name = comm_name(options.comm);
+  if (devices.decision.kind == BackendKind::cpu) {
+    return make_communicator(world, *devices.own, name, deadlines);
+  }
+  return make_gpu_communicator(make_communicator(world, *devices.host, "auto", deadlines),
+                               *devices.own, name, devices.decision.placement(world.rank()),
+                               deadlines);
+}
+
+}  // namespace
+
+std::vector<RankGpus> gather_gpus(const Job& job, const EngineOptions& options) {
+  std::vector<std::byte> mine;
+  write(look(job.world, options.backend), mine);
+  std::vector<std::vector<std::byte>> all;
+  job.control.gather({SiteKind::load}, mine, all, 0);
+  std::vector<RankGpus> ranks;
+  for (const auto& bytes : all) ranks.push_back(read_rank_gpus(bytes));
+  return ranks;
+}
+
+BackendDecision agree_on_backend(const Job& job, const EngineOptions& options) {
+  const std::vector<RankGpus> all = gather_gpus(job, options);
+  std::vector<std::byte> message;
+  agree_with_root(job.control, caught([&] {
+                    if (job.world.rank() == 0) write(decide_backend(options, all), message);
+                  }));
+  job.control.broadcast({SiteKind::load}, message, 0);
+  return read_decision(message);
+}
+
+RankDevices make_rank_devices(const Job& job, const EngineOptions& options, int threads) {
+  RankDevices devices;
+  devices.decision = agree_on_backend(job, options);
+  agree(job.control, caught([&] { make_backends(devices, options, job.world.rank(), threads); }));
+  agree(job.control, caught([&] { devices.comm = make_comm(devices, options, job.world); }));
+  return devices;
+}
+
+void log_choice(const RankDevices& devices, const EngineOptions& options) {
+  if (devices.comm->rank() != 0) return;
+  const std::string line = decision_line(devices.decision, devices.comm->describe());
+  options.backend == BackendChoice::automatic ? log::info(line) : log::verbose(line);
+  for (const std::string& note : notes_without_effect(options, devices.decision.kind)) {
+    log::info(note);
+  }
+  const std::string shared = shared_gpu_line(devices.decision);
+  if (!shared.empty()) log::warning(shared);
+}
+
+}  // namespace shardlm
