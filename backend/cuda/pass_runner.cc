@@ -88,6 +88,13 @@ PassRunner::Graph PassRunner::record(const Step& staged, const Backend::Pass& pa
   return Graph(graph);
 }
 
-void PassRunner::forget() { by_size_.clear(); }
+// The graphs alone: to free memory is to wait for the device, and a communicator whose kernels wait
+// for a rank that is gone forgets the passes before it can end them.
+void PassRunner::forget() {
+  for (auto& [size, recorded] : by_size_) {
+    recorded.graph.reset();
+    recorded.warm = false;
+  }
+}
 
 }  // namespace shardlm::cuda

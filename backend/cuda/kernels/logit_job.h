@@ -43,7 +43,8 @@ struct DeviceLogitQuery {
   std::uint64_t seed, sequence;
   std::uint32_t position;
   std::int32_t noise;
-  float inverse_high, inverse_low;  ///< 1 / divisor = their sum, to about 48 bits
+  float inverse;                  ///< 1 / divisor
+  std::int32_t inverse_is_float;  ///< with no more error than one rounding
   float repetition;
   std::int32_t target;  ///< column, or -1
   std::int64_t penalties_at;

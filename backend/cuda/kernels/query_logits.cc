@@ -59,9 +59,8 @@ DeviceLogitQuery packed(const LogitQuery& query, LogitPlan& counted) {
   to.sequence = query.sequence;
   to.position = static_cast<std::uint32_t>(query.position);
   to.noise = query.noise ? 1 : 0;
-  const double inverse = 1 / to.divisor;
-  to.inverse_high = static_cast<float>(inverse);
-  to.inverse_low = static_cast<float>(inverse - static_cast<double>(to.inverse_high));
+  to.inverse = static_cast<float>(1 / to.divisor);
+  to.inverse_is_float = to.divisor > 1e-30 && to.divisor < 1e30 ? 1 : 0;
   to.repetition = query.repetition;
   const std::int64_t target = std::int64_t{query.target} - counted.shard_begin;
   to.target = target >= 0 && target < counted.width ? static_cast<std::int32_t>(target) : -1;

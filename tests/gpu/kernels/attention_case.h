@@ -33,6 +33,7 @@ class AttentionCase {
  public:
   AttentionCase(const CaseShape& shape, const std::vector<CaseSequence>& sequences)
       : shape_(shape), sequences_(sequences) {
+    make_tokens();
     place_sequences();
     fill_rows();
     fill_cache();
@@ -131,8 +132,22 @@ class AttentionCase {
     return random_values(cols(), seed(s) * 7919 + static_cast<std::uint32_t>(position) * 3 + kind,
                          shape_.activations, kind == 2 ? 1 : shape_.range);
   }
-  std::vector<float> cached_token(std::size_t s, std::int32_t position, bool is_value) const {
-    auto values = token(s, position, is_value ? 2 : 1);
+  /// Keys or values of a token, as the cache holds them.
+  const std::vector<float>& cached_token(std::size_t s, std::int32_t position,
+                                         bool is_value) const {
+    return (is_value ? cached_values_ : cached_keys_)[s][static_cast<std::size_t>(position)];
+  }
+  void make_tokens() {
+    for (std::size_t s = 0; s < sequences_.size(); ++s) {
+      auto& keys = cached_keys_.emplace_back();
+      auto& values = cached_values_.emplace_back();
+      for (std::int32_t p = 0; p < sequences_[s].start + sequences_[s].n_rows; ++p) {
+        keys.push_back(rounded(token(s, p, 1)));
+        values.push_back(rounded(token(s, p, 2)));
+      }
+    }
+  }
+  std::vector<float> rounded(std::vector<float> values) const {
     std::byte element[4];
     for (float& value : values) {
       store_element(shape_.kv, value, element);
@@ -189,7 +204,7 @@ class AttentionCase {
 
   void put_token(std::size_t s, std::int32_t position, bool is_value,
                  std::vector<float>& cache) const {
-    const auto values = cached_token(s, position, is_value);
+    const auto& values = cached_token(s, position, is_value);
     const std::int64_t block = blocks_[static_cast<std::size_t>(slots_[s].block_table_offset +
                                                                 position / shape_.block_tokens)];
     for (std::int64_t head = 0; head < shape_.n_head; ++head) {
@@ -215,10 +230,8 @@ class AttentionCase {
     std::vector<double> sum(static_cast<std::size_t>(shape_.head_dim), 0.0);
     if (s >= 0) {
       std::vector<double> score;
-      std::vector<std::vector<float>> value;
       for (std::int32_t p = 0; p <= position(row); ++p) {
-        const auto key = cached_token(static_cast<std::size_t>(s), p, false);
-        value.push_back(cached_token(static_cast<std::size_t>(s), p, true));
+        const auto& key = cached_token(static_cast<std::size_t>(s), p, false);
         double dot = 0;
         for (std::int64_t i = 0; i < shape_.head_dim; ++i) {
           const auto at = static_cast<std::size_t>(head * shape_.head_dim + i);
@@ -229,10 +242,11 @@ class AttentionCase {
       const double max = *std::max_element(score.begin(), score.end());
       double total = 0;
       for (double& weight : score) total += weight = std::exp(weight - max);
-      for (std::size_t p = 0; p < score.size(); ++p) {
+      for (std::int32_t p = 0; p <= position(row); ++p) {
+        const auto& value = cached_token(static_cast<std::size_t>(s), p, true);
+        const double weight = score[static_cast<std::size_t>(p)] / total;
         for (std::size_t i = 0; i < sum.size(); ++i) {
-          sum[i] +=
-              score[p] / total * value[p][static_cast<std::size_t>(head * shape_.head_dim) + i];
+          sum[i] += weight * value[static_cast<std::size_t>(head * shape_.head_dim) + i];
         }
       }
     }
@@ -253,6 +267,8 @@ class AttentionCase {
   std::vector<SequenceSlot> slots_;
   std::vector<std::int32_t> row_sequence_, blocks_;
   std::int64_t n_blocks_ = 0;
+  std::vector<std::vector<std::vector<float>>> cached_keys_,
+      cached_values_;  // [sequence][position]
   std::vector<float> q_, k_, v_, keys_, values_;
 };
 

@@ -1,7 +1,7 @@
 #include "backend/cuda/kernels/query_logits.h"
 
 #include "base/error.h"
-#include "query_logits_case.h"
+#include "tests/gpu/kernels/query_logits_case.h"
 
 namespace shardlm::cuda {
 namespace {
@@ -177,11 +177,27 @@ TEST_P(QueryLogits, SumsOfExtremeRows) {
   ask_and_compare(stream, one);
 }
 
-// The weights that are small one by one and large together.
-TEST_P(QueryLogits, SumOfManySmallWeights) {
-  LogitCase one{.width = 9000, .queries = {{.temperature = 0.61}}};
-  one.logits.assign(9000, 0.1F);
-  one.logits[5] = 5.9F;
+// A row for each of many pairs of ids that share the first place, in all combinations of lanes.
+TEST_P(QueryLogits, BestOfTwoEqualIsTheLowest) {
+  LogitCase one{.width = 600, .queries = std::vector<LogitQuery>(30)};
+  std::mt19937 random(14);
+  one.logits = normal_logits(one.rows(), one.width, 14, 0.5);
+  for (std::size_t row = 0; row < one.queries.size(); ++row) {
+    const std::size_t range = row < 20 ? 256 : 600;
+    one.logits[row * 600 + random() % range] = 9;
+    one.logits[row * 600 + random() % range] = 9;
+  }
+  ask_and_compare(stream, one);
+}
+
+// Weights that are small one by one and large together: where roundings of exponents tell most.
+TEST_P(QueryLogits, SumsOfManySmallWeights) {
+  LogitCase one{.width = 256, .queries = {}};
+  for (int i = 0; i < 25; ++i) {
+    one.queries.push_back({.temperature = 0.6 + 0.0219 * i});
+    one.logits.insert(one.logits.end(), 256, static_cast<float>(0.67 - 0.146 * i));
+    one.logits[static_cast<std::size_t>(i) * 257] += 4.3F;
+  }
   ask_and_compare(stream, one);
 }
 
