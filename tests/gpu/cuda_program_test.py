@@ -30,7 +30,7 @@ def expect(condition, what):
 
 def ids(program, model, backend):
     code, out, err = run(program, "generate", "--model", model, "--backend", backend, "--prompt-ids",
-                         "7", "11", "13", "--temperature", "0", "--max-tokens", "8", "--json")
+                         "7,11,13", "--temperature", "0", "--max-tokens", "8", "--json")
     expect(code == OK, f"generate --backend {backend}: exit code {code}: {err}")
     return json.loads(out)["sequences"][0]["ids"], err
 

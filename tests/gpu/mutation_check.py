@@ -113,8 +113,9 @@ def build_without(build, source, line, program, folder):
     words[words.index("-c") + 1] = str(copy)
     words += ["-Wno-error", "-w"]
     subprocess.run(words, cwd=build, check=True)
-    linking = all_commands[-1].removeprefix(": && ").removesuffix(" && :")
-    words = shlex.split(linking)
+    words = shlex.split(all_commands[-1].removeprefix(": && "))
+    if "&&" in words:  # what CMake runs once the program is linked
+        words = words[:words.index("&&")]
     words[words.index("-o") + 1] = str(Path(folder) / program)
     first_object = next(i for i, w in enumerate(words) if w.endswith(".o"))
     words.insert(first_object, str(made))

@@ -1,10 +1,12 @@
 // Whole passes: padded to buckets, recorded once, replayed with the inputs of each step.
 #include "backend/cuda/pass_runner.h"
 
-#include <cmath>
+#include <chrono>
+#include <future>
 
 #include "base/error.h"
 #include "tests/gpu/backend/one_layer.h"
+#include "tests/gpu/doubles/doubles.h"
 
 namespace shardlm::cuda {
 namespace {
@@ -110,6 +112,34 @@ TEST(Passes, MayNotCopyWhileTheyAreRecorded) {
     return model.forward(s);
   };
   for (int i = 0; i < 3; ++i) backend.run_pass(texts.next(1, 1, true), pass);
+}
+
+/// Gives up the first wait that it is asked about.
+class GivesUp final : public StreamWatch {
+ public:
+  void while_waiting(double) override { throw std::runtime_error("given up"); }
+};
+
+// New buffers for a longer step replace those that the device may still read. Freeing memory would
+// wait for that without end if the device waits for a rank that is gone: the wait must be one that
+// a communicator can give up.
+TEST(Passes, ThatNeedNewBuffersWaitForTheOldOnesWatchfully) {
+  CudaBackend backend({});
+  OneLayer model(backend);
+  Texts texts(1);
+  const auto pass = [&](const Step& s) { return model.forward(s); };
+  backend.run_pass(texts.next(1, 1, false), pass);
+  backend.synchronize();
+  // A wait that nobody can give up fails the test after 5 s, it does not hold up the run.
+  std::promise<void> done;
+  doubles::enqueue(
+      backend.stream().get(), "a peer that is gone",
+      [ended = done.get_future().share()] { ended.wait_for(std::chrono::seconds(5)); });
+  GivesUp watch;
+  backend.stream().set_watch(&watch);
+  EXPECT_THROW(backend.run_pass(texts.next(1, 500, false), pass), std::runtime_error);
+  backend.stream().set_watch(nullptr);
+  done.set_value();
 }
 
 }  // namespace

@@ -8,13 +8,18 @@
 
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <stdexcept>
 
 #include "backend/cpu/cpu_backend.h"
 #include "base/error.h"
 #include "comm/shm_communicator.h"
 
-extern "C" void __gcov_dump() __attribute__((weak));  // where coverage is counted
+#if defined(SHARDLM_EMU_TSAN)
+// Children start threads of their own, which ThreadSanitizer otherwise refuses after a fork.
+extern "C" const char* __tsan_default_options();
+extern "C" const char* __tsan_default_options() { return "die_after_fork=0:atexit_sleep_ms=10"; }
+#endif
 
 namespace shardlm::cuda {
 namespace {
@@ -39,8 +44,7 @@ int run_child(int rank, const ShmSegments& segments, const Deadlines& deadlines,
     options.deadlines = deadlines;
     options.oversubscribed = true;
     options.departed_grace_s = 0;
-    const int code =
-        body(rank, std::make_unique<ShmCommunicator>(rank, segments, *cpu, options));
+    const int code = body(rank, std::make_unique<ShmCommunicator>(rank, segments, *cpu, options));
     return testing::Test::HasFailure() ? kTestFailed : code;
   } catch (const Error& error) {
     std::fprintf(stderr, "rank %d: %s\n", rank, error.what());
@@ -60,9 +64,7 @@ std::vector<int> fork_ranks(int size, const Deadlines& deadlines, const ForkedBo
     if (child == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       const int code = run_child(rank, segments, deadlines, body);
-      std::fflush(nullptr);
-      if (__gcov_dump != nullptr) __gcov_dump();
-      _exit(code);  // the parent's tests are not this process's to end
+      std::exit(code);  // not _exit: coverage is written and leaks are looked for at the end
     }
     children.push_back(child);
   }

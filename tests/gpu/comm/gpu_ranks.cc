@@ -19,9 +19,8 @@ std::vector<ReducePath> make_paths(Communicator& host, CudaBackend& backend,
                                    const IpcMemory& memory, const GpuRankOptions& options) {
   std::vector<ReducePath> paths;
   if (options.transport.starts_with("ipc")) {
-    paths.push_back(
-        {std::make_unique<IpcReducer>(host.rank(), memory, backend, options.n_blocks),
-         options.transport == "ipc" ? ReducePath::kAnySize : kSmallBytes});
+    paths.push_back({std::make_unique<IpcReducer>(host.rank(), memory, backend, options.n_blocks),
+                     options.transport == "ipc" ? ReducePath::kAnySize : kSmallBytes});
   }
   if (options.transport.ends_with("nccl")) {
     paths.push_back({std::make_unique<NcclReducer>(host, backend, options.deadlines)});

@@ -37,6 +37,13 @@ class ForwardingCommunicator final : public Communicator {
   Communicator& to_;
 };
 
+/// A time limit of tests in which a rank does not come: sanitizers make good calls slow too.
+#if defined(SHARDLM_EMU_TSAN) || defined(SHARDLM_EMU_ASAN)
+inline constexpr double kSoon_s = 3;
+#else
+inline constexpr double kSoon_s = 0.5;
+#endif
+
 struct GpuRankOptions {
   std::string transport = "ipc";  ///< ipc, nccl, staged, ipc+nccl (ipc up to 1 KiB)
   std::size_t slot_bytes = std::size_t{16} << 10;

@@ -118,16 +118,17 @@ TEST(GpuCommunicator, RefusesWhatCannotWorkHere) {
 
 TEST(GpuCommunicator, NeedsTheCudaBackEnd) {
   const auto cpu = make_cpu_backend(1);
-  EXPECT_THAT(error_of([&] { make_gpu_communicator(std::make_unique<Ranks>(2), *cpu, "auto", {}, {}); }),
-              HasSubstr("needs the CUDA back end"));
+  EXPECT_THAT(
+      error_of([&] { make_gpu_communicator(std::make_unique<Ranks>(2), *cpu, "auto", {}, {}); }),
+      HasSubstr("needs the CUDA back end"));
 }
 
 TEST(GpuCommunicator, OneRankByAnyName) {
-  for (const auto& [name, description] : std::vector<std::pair<std::string, std::string>>{
-           {"auto", "1 rank, no communication"},
-           {"ipc", "ipc, 1 rank"},
-           {"nccl", "nccl 2."},
-           {"staged", "staged through the hosts"}}) {
+  for (const auto& [name, description] :
+       std::vector<std::pair<std::string, std::string>>{{"auto", "1 rank, no communication"},
+                                                        {"ipc", "ipc, 1 rank"},
+                                                        {"nccl", "nccl 2."},
+                                                        {"staged", "staged through the hosts"}}) {
     const auto cpu = make_cpu_backend(1);
     const auto backend = make_gpu_backend({.device = 0});
     const auto comm =

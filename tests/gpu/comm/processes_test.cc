@@ -44,7 +44,7 @@ void check_everything(Communicator& comm, Backend& backend) {
   check_exact_sums(comm, backend, 5, 51);
   check_rank_order(comm, backend, 2, 301, 1);
   check_rank_order(comm, backend, 3, 40, 2);
-  check_mixed_calls(comm, backend, 20, 3, 1000);
+  check_mixed_calls(comm, backend, 8, 3, 1000);
   OnesCall call(comm.rank(), backend, 2, 20);
   if (!comm.recordable()) return;
   for (int i = 0; i < 4; ++i) {
@@ -54,7 +54,8 @@ void check_everything(Communicator& comm, Backend& backend) {
       return call.residual();
     });
   }
-  EXPECT_TRUE(call.residual_is(backend, 4.0F * static_cast<float>(comm.size() * (comm.size() + 1))));
+  EXPECT_TRUE(
+      call.residual_is(backend, 4.0F * static_cast<float>(comm.size() * (comm.size() + 1))));
 }
 
 struct Case {
@@ -79,13 +80,13 @@ TEST_P(Processes, EveryTransportByName) {
        " (ranks that share a GPU; GPUs that cannot map each other's memory), "},
   };
   for (const Case& c : cases) {
-    const auto codes = fork_ranks(
-        size, kPatient,
-        rank_with(c.name, c.where, kPatient, [&](Communicator& comm, Backend& backend) {
-          EXPECT_THAT(comm.describe(), HasSubstr(c.description));
-          EXPECT_THAT(comm.describe(), HasSubstr(std::to_string(size) + " ranks"));
-          check_everything(comm, backend);
-        }));
+    const auto codes =
+        fork_ranks(size, kPatient,
+                   rank_with(c.name, c.where, kPatient, [&](Communicator& comm, Backend& backend) {
+                     EXPECT_THAT(comm.describe(), HasSubstr(c.description));
+                     EXPECT_THAT(comm.describe(), HasSubstr(std::to_string(size) + " ranks"));
+                     check_everything(comm, backend);
+                   }));
     EXPECT_THAT(codes, Each(0)) << c.name << ", " << c.description;
   }
 }
@@ -109,7 +110,7 @@ TEST_P(Processes, LargeSumsOfAutoGoThroughNccl) {
 INSTANTIATE_TEST_SUITE_P(Ranks, Processes, testing::Values(2, 4));
 
 TEST(Process, ThatDiesIsNamedByTheOthers) {
-  const Deadlines limits{0.5, 60};
+  const Deadlines limits{kSoon_s, 60};
   const auto codes = fork_ranks(
       3, kPatient, rank_with("ipc", placement(true), limits, [](Communicator& comm, Backend& b) {
         OnesCall call(comm.rank(), b, 2, 9);
@@ -128,7 +129,7 @@ TEST(Process, ThatDiesIsNamedByTheOthers) {
 }
 
 TEST(Process, ThatDiesUnderNcclEndsTheOthers) {
-  const Deadlines limits{0.5, 60};
+  const Deadlines limits{kSoon_s, 60};
   const auto codes = fork_ranks(
       3, kPatient, rank_with("nccl", placement(true), limits, [](Communicator& comm, Backend& b) {
         OnesCall call(comm.rank(), b, 2, 9);

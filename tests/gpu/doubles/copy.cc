@@ -2,10 +2,11 @@
 // call may not return before it was read or written; pinned memory is truly asynchronous.
 #include <cstring>
 #include <memory>
+#include <utility>
 #include <vector>
 
-#include "doubles.h"
-#include "runtime.h"
+#include "tests/gpu/doubles/doubles.h"
+#include "tests/gpu/doubles/runtime.h"
 
 namespace shardlm::doubles {
 namespace {
@@ -35,11 +36,16 @@ bool device_side(Place p) { return p == Place::device || p == Place::opened; }
 
 bool kind_fits(cudaMemcpyKind kind, Place to, Place from) {
   switch (kind) {
-    case cudaMemcpyHostToDevice: return device_side(to) && !device_side(from);
-    case cudaMemcpyDeviceToHost: return !device_side(to) && device_side(from);
-    case cudaMemcpyDeviceToDevice: return device_side(to) && device_side(from);
-    case cudaMemcpyHostToHost: return !device_side(to) && !device_side(from);
-    case cudaMemcpyDefault: return true;
+    case cudaMemcpyHostToDevice:
+      return device_side(to) && !device_side(from);
+    case cudaMemcpyDeviceToHost:
+      return !device_side(to) && device_side(from);
+    case cudaMemcpyDeviceToDevice:
+      return device_side(to) && device_side(from);
+    case cudaMemcpyHostToHost:
+      return !device_side(to) && !device_side(from);
+    case cudaMemcpyDefault:
+      return true;
   }
   return false;
 }
@@ -69,9 +75,7 @@ cudaError_t wait_for_stream(cudaStream_t stream) {
     const Lock lock(runtime().mutex);
     queue = find_stream(stream)->queue;
   }
-  const auto end = std::make_shared<Completion>();
-  queue->push([end] { end->set(); });
-  end->wait();
+  queue->wait();
   return runtime().sticky[current_device()].load(std::memory_order_relaxed);
 }
 
@@ -82,11 +86,11 @@ cudaError_t copy_async(Rows rows, cudaMemcpyKind kind, cudaStream_t stream) {
   if (to == Place::pageable || from == Place::pageable)
     if (const cudaError_t error = refuse_in_capture(stream)) return error;
   if (from == Place::pageable && to != Place::pageable) {
-    const auto staged = std::make_shared<std::vector<char>>(rows.width * rows.height);
+    auto staged = std::make_shared<std::vector<char>>(rows.width * rows.height);
     Rows{staged->data(), rows.width, rows.from, rows.from_pitch, rows.width, rows.height}.copy();
     rows.from = staged->data();
     rows.from_pitch = rows.width;
-    return enqueue(stream, "memcpy", [rows, staged] { rows.copy(); });
+    return enqueue(stream, "memcpy", [rows, s = std::move(staged)] { rows.copy(); });
   }
   if (const cudaError_t error = enqueue(stream, "memcpy", [rows] { rows.copy(); })) return error;
   return to == Place::pageable ? wait_for_stream(stream) : cudaSuccess;

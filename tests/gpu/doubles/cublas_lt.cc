@@ -8,11 +8,11 @@
 #include <memory>
 #include <string_view>
 
-#include "doubles.h"
-#include "faults.h"
-#include "lt_descriptors.h"
-#include "lt_product.h"
-#include "runtime.h"
+#include "tests/gpu/doubles/doubles.h"
+#include "tests/gpu/doubles/faults.h"
+#include "tests/gpu/doubles/lt_descriptors.h"
+#include "tests/gpu/doubles/lt_product.h"
+#include "tests/gpu/doubles/runtime.h"
 
 struct cublasLtContext {
   int device = 0;
@@ -60,13 +60,16 @@ bool supported(const Request& r) {
   if (element_bytes(ab) == 0 || r.b.type != r.a.type || r.c.type != r.d.type) return false;
   if (d != ab && d != CUDA_R_32F) return false;
   switch (r.desc.epilogue) {
-    case CUBLASLT_EPILOGUE_DEFAULT: return true;
+    case CUBLASLT_EPILOGUE_DEFAULT:
+      return true;
     case CUBLASLT_EPILOGUE_BIAS:
     case CUBLASLT_EPILOGUE_GELU_BIAS:
       if (r.desc.bias_type >= 0 && r.desc.bias_type != static_cast<std::int32_t>(d)) return false;
       return !no_epilogue();
-    case CUBLASLT_EPILOGUE_GELU: return !no_epilogue();
-    default: return false;
+    case CUBLASLT_EPILOGUE_GELU:
+      return !no_epilogue();
+    default:
+      return false;
   }
 }
 
@@ -101,8 +104,8 @@ bool chosen_for(const Algorithm& a, const Request& r) {
 // Whether a buffer is aligned as the algorithm was told: its address and, where the caller said so
 // himself, its columns.
 bool aligned(const Algorithm& a, int buffer, const void* data, const MatrixLayout& l) {
-  const std::uint64_t columns = static_cast<std::uint64_t>(l.ld) *
-                                element_bytes(static_cast<cudaDataType>(l.type));
+  const std::uint64_t columns =
+      static_cast<std::uint64_t>(l.ld) * element_bytes(static_cast<cudaDataType>(l.type));
   if (reinterpret_cast<std::uintptr_t>(data) % a.alignment[buffer] != 0) return false;
   return a.promised[buffer] == 0 || l.cols == 1 || columns % a.alignment[buffer] == 0;
 }
@@ -146,8 +149,7 @@ LtProduct product_of(const Request& r, const Buffers& at, float alpha, float bet
   return p;
 }
 
-cublasStatus_t check_buffers(const Request& r, const Buffers& at, float beta,
-                             const Algorithm& a) {
+cublasStatus_t check_buffers(const Request& r, const Buffers& at, float beta, const Algorithm& a) {
   if (!on_device(at.a, r.a) || !on_device(at.b, r.b) || !on_device(at.d, r.d) ||
       (beta != 0 && !on_device(at.c, r.c)))
     return CUBLAS_STATUS_INVALID_VALUE;
@@ -182,23 +184,31 @@ std::size_t cublasLtGetVersion() { return CUBLAS_VERSION; }
 
 const char* cublasLtGetStatusName(cublasStatus_t status) {
   switch (status) {
-    case CUBLAS_STATUS_SUCCESS: return "CUBLAS_STATUS_SUCCESS";
-    case CUBLAS_STATUS_NOT_INITIALIZED: return "CUBLAS_STATUS_NOT_INITIALIZED";
-    case CUBLAS_STATUS_ALLOC_FAILED: return "CUBLAS_STATUS_ALLOC_FAILED";
-    case CUBLAS_STATUS_INVALID_VALUE: return "CUBLAS_STATUS_INVALID_VALUE";
-    case CUBLAS_STATUS_EXECUTION_FAILED: return "CUBLAS_STATUS_EXECUTION_FAILED";
-    case CUBLAS_STATUS_NOT_SUPPORTED: return "CUBLAS_STATUS_NOT_SUPPORTED";
-    default: return "another cuBLAS status";
+    case CUBLAS_STATUS_SUCCESS:
+      return "CUBLAS_STATUS_SUCCESS";
+    case CUBLAS_STATUS_NOT_INITIALIZED:
+      return "CUBLAS_STATUS_NOT_INITIALIZED";
+    case CUBLAS_STATUS_ALLOC_FAILED:
+      return "CUBLAS_STATUS_ALLOC_FAILED";
+    case CUBLAS_STATUS_INVALID_VALUE:
+      return "CUBLAS_STATUS_INVALID_VALUE";
+    case CUBLAS_STATUS_EXECUTION_FAILED:
+      return "CUBLAS_STATUS_EXECUTION_FAILED";
+    case CUBLAS_STATUS_NOT_SUPPORTED:
+      return "CUBLAS_STATUS_NOT_SUPPORTED";
+    default:
+      return "another cuBLAS status";
   }
 }
 
 const char* cublasLtGetStatusString(cublasStatus_t status) { return cublasLtGetStatusName(status); }
 
-cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
-    cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a,
-    cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
-    cublasLtMatmulPreference_t preference, int wanted, cublasLtMatmulHeuristicResult_t* results,
-    int* found) {
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
+                                              cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                              cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                              cublasLtMatmulPreference_t preference, int wanted,
+                                              cublasLtMatmulHeuristicResult_t* results,
+                                              int* found) {
   if (const int error = injected_fault("cublasLtMatmulAlgoGetHeuristic"))
     return static_cast<cublasStatus_t>(error);
   if (handle == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
@@ -216,10 +226,10 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
   return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
-                              const void* alpha, const void* a, cublasLtMatrixLayout_t layout_a,
-                              const void* b, cublasLtMatrixLayout_t layout_b, const void* beta,
-                              const void* c, cublasLtMatrixLayout_t layout_c, void* d,
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const void* alpha,
+                              const void* a, cublasLtMatrixLayout_t layout_a, const void* b,
+                              cublasLtMatrixLayout_t layout_b, const void* beta, const void* c,
+                              cublasLtMatrixLayout_t layout_c, void* d,
                               cublasLtMatrixLayout_t layout_d, const cublasLtMatmulAlgo_t* algo,
                               void* workspace, std::size_t bytes, cudaStream_t stream) {
   if (const int error = injected_fault("cublasLtMatmul")) return static_cast<cublasStatus_t>(error);
@@ -238,12 +248,12 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   if (const cublasStatus_t status = check_buffers(r, at, beta_value, chosen);
       status != CUBLAS_STATUS_SUCCESS)
     return status;
-  return from(enqueue(stream, "matmul",
-                      [p = product_of(r, at, alpha_value, beta_value), workspace,
-                       used = chosen.workspace] {
-                        if (used > 0) std::memset(workspace, 0xff, used);
-                        compute(p);
-                      }));
+  return from(
+      enqueue(stream, "matmul",
+              [p = product_of(r, at, alpha_value, beta_value), workspace, used = chosen.workspace] {
+                if (used > 0) std::memset(workspace, 0xff, used);
+                compute(p);
+              }));
 }
 
 }  // extern "C"

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "runtime.h"
+#include "tests/gpu/doubles/runtime.h"
 
 namespace shardlm::doubles {
 namespace {
@@ -76,30 +76,67 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int d) 
   if (const cudaError_t error = enter("cudaDeviceGetAttribute")) return error;
   if (d < 0 || d >= device_count()) return report(cudaErrorInvalidDevice);
   switch (attribute) {
-    case cudaDevAttrMultiProcessorCount: *value = kProcessors; break;
-    case cudaDevAttrComputeCapabilityMajor: *value = kMajor; break;
-    case cudaDevAttrComputeCapabilityMinor: *value = kMinor; break;
-    case cudaDevAttrMaxThreadsPerBlock: *value = 1024; break;
-    case cudaDevAttrMaxThreadsPerMultiProcessor: *value = 2048; break;
-    case cudaDevAttrWarpSize: *value = 32; break;
-    case cudaDevAttrMaxSharedMemoryPerBlock: *value = 48 * 1024; break;
-    case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = 227 * 1024; break;
-    case cudaDevAttrMaxSharedMemoryPerMultiprocessor: *value = 228 * 1024; break;
-    case cudaDevAttrReservedSharedMemoryPerBlock: *value = 1024; break;
-    case cudaDevAttrClockRate: *value = 1'980'000; break;         // kHz
-    case cudaDevAttrMemoryClockRate: *value = 2'619'000; break;   // kHz
-    case cudaDevAttrGlobalMemoryBusWidth: *value = 5120; break;   // bits
-    case cudaDevAttrL2CacheSize: *value = 50 << 20; break;
-    case cudaDevAttrPciBusId: *value = bus_of(d); break;
+    case cudaDevAttrMultiProcessorCount:
+      *value = kProcessors;
+      break;
+    case cudaDevAttrComputeCapabilityMajor:
+      *value = kMajor;
+      break;
+    case cudaDevAttrComputeCapabilityMinor:
+      *value = kMinor;
+      break;
+    case cudaDevAttrMaxThreadsPerBlock:
+      *value = 1024;
+      break;
+    case cudaDevAttrMaxThreadsPerMultiProcessor:
+      *value = 2048;
+      break;
+    case cudaDevAttrWarpSize:
+      *value = 32;
+      break;
+    case cudaDevAttrMaxSharedMemoryPerBlock:
+      *value = 48 * 1024;
+      break;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+      *value = 227 * 1024;
+      break;
+    case cudaDevAttrMaxSharedMemoryPerMultiprocessor:
+      *value = 228 * 1024;
+      break;
+    case cudaDevAttrReservedSharedMemoryPerBlock:
+      *value = 1024;
+      break;
+    case cudaDevAttrClockRate:
+      *value = 1'980'000;
+      break;  // kHz
+    case cudaDevAttrMemoryClockRate:
+      *value = 2'619'000;
+      break;  // kHz
+    case cudaDevAttrGlobalMemoryBusWidth:
+      *value = 5120;
+      break;  // bits
+    case cudaDevAttrL2CacheSize:
+      *value = 50 << 20;
+      break;
+    case cudaDevAttrPciBusId:
+      *value = bus_of(d);
+      break;
     case cudaDevAttrPciDeviceId:
     case cudaDevAttrPciDomainId:
     case cudaDevAttrComputeMode:
-    case cudaDevAttrIntegrated: *value = 0; break;
+    case cudaDevAttrIntegrated:
+      *value = 0;
+      break;
     case cudaDevAttrUnifiedAddressing:
     case cudaDevAttrCanMapHostMemory:
-    case cudaDevAttrConcurrentKernels: *value = 1; break;
-    case cudaDevAttrAsyncEngineCount: *value = 2; break;
-    default: return report(cudaErrorInvalidValue);  // one that the double does not know
+    case cudaDevAttrConcurrentKernels:
+      *value = 1;
+      break;
+    case cudaDevAttrAsyncEngineCount:
+      *value = 2;
+      break;
+    default:
+      return report(cudaErrorInvalidValue);  // one that the double does not know
   }
   return cudaSuccess;
 }

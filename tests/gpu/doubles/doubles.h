@@ -9,6 +9,7 @@
 //                                the nth call (from 1) of that function returns that error number,
 //                                e.g. cudaMalloc:3:2, ncclAllReduce:1:1; "work" is the nth piece of
 //                                work that a stream runs, which then fails asynchronously
+//   SHARDLM_FAKE_NCCL_VERSION=n  what ncclGetVersion tells (that of nccl.h)
 //   SHARDLM_FAKE_LT_NO_EPILOGUE=1  cuBLASLt finds no algorithm with an epilogue
 #pragma once
 

@@ -1,7 +1,7 @@
 #include <chrono>
 #include <utility>
 
-#include "runtime.h"
+#include "tests/gpu/doubles/runtime.h"
 
 namespace shardlm::doubles {
 

@@ -1,4 +1,4 @@
-#include "faults.h"
+#include "tests/gpu/doubles/faults.h"
 
 #include <charconv>
 #include <cstdlib>
@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "sanitizers.h"
+#include "tests/gpu/emulation/sanitizers.h"
 
 namespace shardlm::doubles {
 namespace {

@@ -4,8 +4,8 @@
 #include <set>
 #include <utility>
 
-#include "graph_run.h"
-#include "runtime.h"
+#include "tests/gpu/doubles/graph_run.h"
+#include "tests/gpu/doubles/runtime.h"
 
 struct CUgraph_st {
   std::vector<shardlm::doubles::Node> nodes;
@@ -138,9 +138,9 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* 
   const Lock lock(runtime().mutex);
   const CUstream_st* s = find_stream(stream);
   if (s == nullptr) return report(cudaErrorInvalidResourceHandle);
-  *status = s->capture == nullptr     ? cudaStreamCaptureStatusNone
-            : s->capture->invalid     ? cudaStreamCaptureStatusInvalidated
-                                      : cudaStreamCaptureStatusActive;
+  *status = s->capture == nullptr ? cudaStreamCaptureStatusNone
+            : s->capture->invalid ? cudaStreamCaptureStatusInvalidated
+                                  : cudaStreamCaptureStatusActive;
   return cudaSuccess;
 }
 

@@ -1,10 +1,10 @@
-#include "graph_run.h"
+#include "tests/gpu/doubles/graph_run.h"
 
 #include <utility>
 
-#include "engine.h"
-#include "runtime.h"
-#include "sanitizers.h"
+#include "tests/gpu/doubles/runtime.h"
+#include "tests/gpu/emulation/engine.h"
+#include "tests/gpu/emulation/sanitizers.h"
 
 namespace shardlm::doubles {
 namespace {
@@ -14,8 +14,11 @@ constexpr std::size_t kStackBytes = 256 * 1024;
 }  // namespace
 
 GraphRun::GraphRun(std::vector<Node> nodes)
-    : nodes_(std::move(nodes)), followers_(nodes_.size()), random_(emu::options().seed),
-      fibers_(nodes_.size()), tokens_(nodes_.size()) {
+    : nodes_(std::move(nodes)),
+      followers_(nodes_.size()),
+      random_(emu::options().seed),
+      fibers_(nodes_.size()),
+      tokens_(nodes_.size()) {
   for (std::size_t i = 0; i < nodes_.size(); ++i)
     for (const int before : nodes_[i].after)
       followers_[static_cast<std::size_t>(before)].push_back(static_cast<int>(i));

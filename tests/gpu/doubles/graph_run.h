@@ -6,8 +6,8 @@
 #include <random>
 #include <vector>
 
-#include "fiber.h"
-#include "stream.h"
+#include "tests/gpu/doubles/stream.h"
+#include "tests/gpu/emulation/fiber.h"
 
 namespace shardlm::doubles {
 

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <string>
 
-#include "runtime.h"
+#include "tests/gpu/doubles/runtime.h"
 
 using namespace shardlm::doubles;
 
@@ -41,8 +41,8 @@ void* find_opened(const Handle& handle) {
 }
 
 cudaError_t map_handle(const Handle& handle, void** p) {
-  const std::string path = "/proc/" + std::to_string(handle.process) + "/fd/" +
-                           std::to_string(handle.descriptor);
+  const std::string path =
+      "/proc/" + std::to_string(handle.process) + "/fd/" + std::to_string(handle.descriptor);
   const int descriptor = open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (descriptor < 0) return cudaErrorMapBufferObjectFailed;  // its owner is gone
   Allocation a;

@@ -3,11 +3,12 @@
 #include <cstddef>
 #include <cstring>
 #include <memory>
+#include <utility>
 #include <vector>
 
-#include "doubles.h"
-#include "engine.h"
-#include "runtime.h"
+#include "tests/gpu/doubles/doubles.h"
+#include "tests/gpu/doubles/runtime.h"
+#include "tests/gpu/emulation/engine.h"
 
 namespace shardlm::doubles {
 namespace {
@@ -65,9 +66,9 @@ cudaError_t launch(const cudaLaunchConfig_t& config, const void* function, void*
   if (!valid_shape(config.gridDim, config.blockDim)) return cudaErrorInvalidConfiguration;
   if (config.dynamicSmemBytes > allowed_shared(function)) return cudaErrorInvalidValue;
   if (const cudaError_t error = check_stream(config.stream)) return error;
-  const auto copied = std::make_shared<Arguments>(*kernel, arguments);
+  auto copied = std::make_shared<Arguments>(*kernel, arguments);
   return enqueue(config.stream, "kernel",
-                 [=, grid = config.gridDim, block = config.blockDim,
+                 [=, copied = std::move(copied), grid = config.gridDim, block = config.blockDim,
                   bytes = config.dynamicSmemBytes] {
                    Call call{kernel, function, copied->pointers()};
                    emu::run_grid(
@@ -101,7 +102,8 @@ cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribu
     return report(cudaErrorInvalidValue);
   Runtime& r = runtime();
   const Lock lock(r.mutex);
-  r.dynamic_shared[function] = std::max(static_cast<std::size_t>(value), shardlm::emu::kStaticSharedBytes);
+  r.dynamic_shared[function] =
+      std::max(static_cast<std::size_t>(value), shardlm::emu::kStaticSharedBytes);
   return cudaSuccess;
 }
 

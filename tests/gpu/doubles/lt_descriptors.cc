@@ -1,4 +1,4 @@
-#include "lt_descriptors.h"
+#include "tests/gpu/doubles/lt_descriptors.h"
 
 #include <memory>
 
@@ -59,20 +59,30 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
   auto d = read<MatmulDesc>(*desc);
   cublasStatus_t status = CUBLAS_STATUS_NOT_SUPPORTED;  // one that the double does not know
   switch (attribute) {
-    case CUBLASLT_MATMUL_DESC_TRANSA: status = assign(d.transpose_a, from, bytes); break;
-    case CUBLASLT_MATMUL_DESC_TRANSB: status = assign(d.transpose_b, from, bytes); break;
-    case CUBLASLT_MATMUL_DESC_EPILOGUE: status = assign(d.epilogue, from, bytes); break;
-    case CUBLASLT_MATMUL_DESC_BIAS_POINTER: status = assign(d.bias, from, bytes); break;
-    case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE: status = assign(d.bias_type, from, bytes); break;
-    default: break;
+    case CUBLASLT_MATMUL_DESC_TRANSA:
+      status = assign(d.transpose_a, from, bytes);
+      break;
+    case CUBLASLT_MATMUL_DESC_TRANSB:
+      status = assign(d.transpose_b, from, bytes);
+      break;
+    case CUBLASLT_MATMUL_DESC_EPILOGUE:
+      status = assign(d.epilogue, from, bytes);
+      break;
+    case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
+      status = assign(d.bias, from, bytes);
+      break;
+    case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE:
+      status = assign(d.bias_type, from, bytes);
+      break;
+    default:
+      break;
   }
   if (status == CUBLAS_STATUS_SUCCESS) write(*desc, d);
   return status;
 }
 
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType type,
-                                          std::uint64_t rows, std::uint64_t cols,
-                                          std::int64_t ld) {
+                                          std::uint64_t rows, std::uint64_t cols, std::int64_t ld) {
   return create(layout, MatrixLayout{static_cast<std::uint32_t>(type), rows, cols, ld});
 }
 
@@ -86,27 +96,40 @@ cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
   auto l = read<MatrixLayout>(*layout);
   cublasStatus_t status = CUBLAS_STATUS_NOT_SUPPORTED;
   switch (attribute) {
-    case CUBLASLT_MATRIX_LAYOUT_TYPE: status = assign(l.type, from, bytes); break;
-    case CUBLASLT_MATRIX_LAYOUT_ROWS: status = assign(l.rows, from, bytes); break;
-    case CUBLASLT_MATRIX_LAYOUT_COLS: status = assign(l.cols, from, bytes); break;
-    case CUBLASLT_MATRIX_LAYOUT_LD: status = assign(l.ld, from, bytes); break;
-    default: break;
+    case CUBLASLT_MATRIX_LAYOUT_TYPE:
+      status = assign(l.type, from, bytes);
+      break;
+    case CUBLASLT_MATRIX_LAYOUT_ROWS:
+      status = assign(l.rows, from, bytes);
+      break;
+    case CUBLASLT_MATRIX_LAYOUT_COLS:
+      status = assign(l.cols, from, bytes);
+      break;
+    case CUBLASLT_MATRIX_LAYOUT_LD:
+      status = assign(l.ld, from, bytes);
+      break;
+    default:
+      break;
   }
   if (status == CUBLAS_STATUS_SUCCESS) write(*layout, l);
   return status;
 }
 
 cublasStatus_t cublasLtMatrixLayoutGetAttribute(cublasLtMatrixLayout_t layout,
-                                                cublasLtMatrixLayoutAttribute_t attribute,
-                                                void* to, std::size_t bytes,
-                                                std::size_t* written) {
+                                                cublasLtMatrixLayoutAttribute_t attribute, void* to,
+                                                std::size_t bytes, std::size_t* written) {
   const auto l = read<MatrixLayout>(*layout);
   switch (attribute) {
-    case CUBLASLT_MATRIX_LAYOUT_TYPE: return fetch(l.type, to, bytes, written);
-    case CUBLASLT_MATRIX_LAYOUT_ROWS: return fetch(l.rows, to, bytes, written);
-    case CUBLASLT_MATRIX_LAYOUT_COLS: return fetch(l.cols, to, bytes, written);
-    case CUBLASLT_MATRIX_LAYOUT_LD: return fetch(l.ld, to, bytes, written);
-    default: return CUBLAS_STATUS_NOT_SUPPORTED;
+    case CUBLASLT_MATRIX_LAYOUT_TYPE:
+      return fetch(l.type, to, bytes, written);
+    case CUBLASLT_MATRIX_LAYOUT_ROWS:
+      return fetch(l.rows, to, bytes, written);
+    case CUBLASLT_MATRIX_LAYOUT_COLS:
+      return fetch(l.cols, to, bytes, written);
+    case CUBLASLT_MATRIX_LAYOUT_LD:
+      return fetch(l.ld, to, bytes, written);
+    default:
+      return CUBLAS_STATUS_NOT_SUPPORTED;
   }
 }
 
@@ -118,9 +141,9 @@ cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t prefer
   return destroy(preference);
 }
 
-cublasStatus_t cublasLtMatmulPreferenceSetAttribute(
-    cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t attribute,
-    const void* from, std::size_t bytes) {
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
+                                                    cublasLtMatmulPreferenceAttributes_t attribute,
+                                                    const void* from, std::size_t bytes) {
   auto p = read<Preference>(*preference);
   int buffer = 0;
   switch (attribute) {
@@ -129,11 +152,19 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(
       if (status == CUBLAS_STATUS_SUCCESS) write(*preference, p);
       return status;
     }
-    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES: break;
-    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES: buffer = 1; break;
-    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES: buffer = 2; break;
-    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES: buffer = 3; break;
-    default: return CUBLAS_STATUS_NOT_SUPPORTED;
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES:
+      break;
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES:
+      buffer = 1;
+      break;
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES:
+      buffer = 2;
+      break;
+    case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES:
+      buffer = 3;
+      break;
+    default:
+      return CUBLAS_STATUS_NOT_SUPPORTED;
   }
   const cublasStatus_t status = assign(p.alignment[buffer], from, bytes);
   if (status != CUBLAS_STATUS_SUCCESS) return status;

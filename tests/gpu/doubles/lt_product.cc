@@ -1,4 +1,4 @@
-#include "lt_product.h"
+#include "tests/gpu/doubles/lt_product.h"
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -12,17 +12,25 @@ namespace {
 
 float load(const void* p, cudaDataType type, std::size_t i) {
   switch (type) {
-    case CUDA_R_16F: return __half2float(static_cast<const __half*>(p)[i]);
-    case CUDA_R_16BF: return __bfloat162float(static_cast<const __nv_bfloat16*>(p)[i]);
-    default: return static_cast<const float*>(p)[i];
+    case CUDA_R_16F:
+      return __half2float(static_cast<const __half*>(p)[i]);
+    case CUDA_R_16BF:
+      return __bfloat162float(static_cast<const __nv_bfloat16*>(p)[i]);
+    default:
+      return static_cast<const float*>(p)[i];
   }
 }
 
 void store(void* p, cudaDataType type, std::size_t i, float v) {
   switch (type) {
-    case CUDA_R_16F: static_cast<__half*>(p)[i] = __float2half_rn(v); break;
-    case CUDA_R_16BF: static_cast<__nv_bfloat16*>(p)[i] = __float2bfloat16_rn(v); break;
-    default: static_cast<float*>(p)[i] = v;
+    case CUDA_R_16F:
+      static_cast<__half*>(p)[i] = __float2half_rn(v);
+      break;
+    case CUDA_R_16BF:
+      static_cast<__nv_bfloat16*>(p)[i] = __float2bfloat16_rn(v);
+      break;
+    default:
+      static_cast<float*>(p)[i] = v;
   }
 }
 
@@ -38,8 +46,9 @@ std::vector<float> unpack(const LtMatrix& m, bool transpose) {
 
 // y += x * a, fused. On our own copies: sanitizers need not watch the inner loop.
 #if defined(__x86_64__)
-__attribute__((target("avx2,fma"), optimize("O3"), no_sanitize("address", "thread", "undefined")))
-void add_scaled_fma(float* y, const float* x, float a, std::size_t n) {
+__attribute__((target("avx2,fma"), optimize("O3"),
+               no_sanitize("address", "thread", "undefined"))) void
+add_scaled_fma(float* y, const float* x, float a, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) y[i] = __builtin_fmaf(x[i], a, y[i]);
 }
 #endif
@@ -61,10 +70,13 @@ float gelu_tanh(float x) {
 
 std::size_t element_bytes(cudaDataType type) {
   switch (type) {
-    case CUDA_R_32F: return 4;
+    case CUDA_R_32F:
+      return 4;
     case CUDA_R_16F:
-    case CUDA_R_16BF: return 2;
-    default: return 0;
+    case CUDA_R_16BF:
+      return 2;
+    default:
+      return 0;
   }
 }
 

@@ -1,4 +1,4 @@
-#include "memory.h"
+#include "tests/gpu/doubles/memory.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -8,8 +8,8 @@
 #include <cstring>
 #include <new>
 
-#include "runtime.h"
-#include "sanitizers.h"
+#include "tests/gpu/doubles/runtime.h"
+#include "tests/gpu/emulation/sanitizers.h"
 
 namespace shardlm::doubles {
 namespace {
@@ -19,8 +19,8 @@ constexpr std::size_t kGranularity = 512;  // what an allocation is rounded up t
 
 std::size_t round_up(std::size_t n, std::size_t to) { return (n + to - 1) / to * to; }
 
-// 0xff.. is NaN in every floating-point type: what nobody wrote is seen. Not the kernel's own write,
-// so ThreadSanitizer need not remember it.
+// 0xff.. is NaN in every floating-point type: what nobody wrote is seen. Not the kernel's own
+// write, so ThreadSanitizer need not remember it.
 void fill_with_nan(void* p, std::size_t bytes) {
   const emu::Quiet quiet;
   std::memset(p, 0xff, bytes);
@@ -71,8 +71,8 @@ Pages::Pages(std::size_t bytes, int descriptor)
   void* map = mmap(nullptr, mapped_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (map == MAP_FAILED) return;
   map_ = static_cast<char*>(map);
-  void* data = mmap(map_ + page, rounded, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
-                    descriptor_, 0);
+  void* data =
+      mmap(map_ + page, rounded, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, descriptor_, 0);
   if (data == MAP_FAILED) return;
   data_ = static_cast<char*>(data);
 #if defined(SHARDLM_EMU_ASAN)

@@ -43,10 +43,10 @@ struct Allocation {
   Place place = Place::device;
   std::size_t bytes = 0, charged = 0;
   int device = 0;
-  std::uint64_t serial = 0;            // of this process: tells a reused descriptor from an old one
-  std::unique_ptr<Pages> pages;        // device, opened
+  std::uint64_t serial = 0;      // of this process: tells a reused descriptor from an old one
+  std::unique_ptr<Pages> pages;  // device, opened
   std::unique_ptr<char, FreeHost> host;  // pinned
-  int references = 1;                  // opened
+  int references = 1;                    // opened
 };
 
 class Memory {

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <memory>
@@ -14,9 +15,9 @@
 #include <utility>
 #include <vector>
 
-#include "faults.h"
-#include "nccl_communicator.h"
-#include "runtime.h"
+#include "tests/gpu/doubles/faults.h"
+#include "tests/gpu/doubles/nccl_communicator.h"
+#include "tests/gpu/doubles/runtime.h"
 
 struct ncclComm {
   std::shared_ptr<shardlm::doubles::NcclCommunicator> state;
@@ -63,6 +64,7 @@ ncclResult_t destroy(ncclComm_t comm, const char* call) {
                    ": graphs with collectives of this communicator live; destroy them first");
     return ncclInvalidUsage;
   }
+  const emu::Unordered unordered;  // work that was aborted may still hold its share
   const std::unique_ptr<ncclComm> owned(comm);
   return ncclSuccess;
 }
@@ -89,21 +91,31 @@ extern "C" {
 
 ncclResult_t ncclGetVersion(int* version) {
   if (const int error = injected_fault("ncclGetVersion")) return static_cast<ncclResult_t>(error);
-  *version = NCCL_VERSION_CODE;
+  const char* text = std::getenv("SHARDLM_FAKE_NCCL_VERSION");
+  *version = text == nullptr ? NCCL_VERSION_CODE : std::atoi(text);
   return ncclSuccess;
 }
 
 const char* ncclGetErrorString(ncclResult_t result) {
   switch (result) {
-    case ncclSuccess: return "no error";
-    case ncclUnhandledCudaError: return "unhandled cuda error";
-    case ncclSystemError: return "unhandled system error";
-    case ncclInternalError: return "internal error";
-    case ncclInvalidArgument: return "invalid argument";
-    case ncclInvalidUsage: return "invalid usage";
-    case ncclRemoteError: return "remote process exited or there was a network error";
-    case ncclInProgress: return "NCCL operation in progress";
-    default: return "unknown result code";
+    case ncclSuccess:
+      return "no error";
+    case ncclUnhandledCudaError:
+      return "unhandled cuda error";
+    case ncclSystemError:
+      return "unhandled system error";
+    case ncclInternalError:
+      return "internal error";
+    case ncclInvalidArgument:
+      return "invalid argument";
+    case ncclInvalidUsage:
+      return "invalid usage";
+    case ncclRemoteError:
+      return "remote process exited or there was a network error";
+    case ncclInProgress:
+      return "NCCL operation in progress";
+    default:
+      return "unknown result code";
   }
 }
 

@@ -3,8 +3,8 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "nccl_communicator.h"
-#include "nccl_reduce.h"
+#include "tests/gpu/doubles/nccl_communicator.h"
+#include "tests/gpu/doubles/nccl_reduce.h"
 
 namespace shardlm::doubles {
 namespace {
@@ -12,15 +12,12 @@ namespace {
 std::string text_of(const Signature& s) {
   constexpr const char* kNames[] = {"nothing", "all-reduce", "all-gather", "reduce-scatter",
                                     "broadcast"};
-  return "collective " + std::to_string(s.sequence) + ", " +
-         kNames[std::clamp(s.operation, 0, 4)] + " of " + std::to_string(s.count) +
-         " elements of type " + std::to_string(s.type) + ", reduction or root " +
-         std::to_string(s.argument);
+  return "collective " + std::to_string(s.sequence) + ", " + kNames[std::clamp(s.operation, 0, 4)] +
+         " of " + std::to_string(s.count) + " elements of type " + std::to_string(s.type) +
+         ", reduction or root " + std::to_string(s.argument);
 }
 
-bool same(const Signature& a, const Signature& b) {
-  return std::memcmp(&a, &b, sizeof a) == 0;
-}
+bool same(const Signature& a, const Signature& b) { return std::memcmp(&a, &b, sizeof a) == 0; }
 
 }  // namespace
 
@@ -58,8 +55,8 @@ void NcclCommunicator::run(const Collective& call) {
     if (!exchange(call, begin, std::min(step, call.count - begin))) return;
 }
 
-// Elements [begin, begin + elements) of each rank's part. Every rank writes its slot, all meet, every
-// rank reads what it needs, all meet again before a slot is written anew.
+// Elements [begin, begin + elements) of each rank's part. Every rank writes its slot, all meet,
+// every rank reads what it needs, all meet again before a slot is written anew.
 bool NcclCommunicator::exchange(const Collective& call, std::size_t begin, std::size_t elements) {
   const std::size_t size = element_bytes(call.type), bytes = elements * size;
   const auto* from = static_cast<const char*>(call.from);

@@ -1,4 +1,4 @@
-#include "nccl_communicator.h"
+#include "tests/gpu/doubles/nccl_communicator.h"
 
 #include <unistd.h>
 
@@ -10,9 +10,9 @@
 #include <thread>
 #include <utility>
 
-#include "doubles.h"
-#include "nccl_reduce.h"
-#include "runtime.h"
+#include "tests/gpu/doubles/doubles.h"
+#include "tests/gpu/doubles/nccl_reduce.h"
+#include "tests/gpu/doubles/runtime.h"
 
 namespace shardlm::doubles {
 namespace {
@@ -35,7 +35,10 @@ bool capturing(cudaStream_t stream) {
 }  // namespace
 
 NcclCommunicator::NcclCommunicator(const std::string& world, int rank, int size, bool blocking)
-    : world_(world, size), rank_(rank), size_(size), device_(current_device()),
+    : world_(world, size),
+      rank_(rank),
+      size_(size),
+      device_(current_device()),
       blocking_(blocking) {}
 
 bool NcclCommunicator::join() { return world_.join(rank_, {host_hash(), device_, 0}); }
@@ -87,8 +90,8 @@ ncclResult_t NcclCommunicator::check(const Collective& call) {
   };
   if (const ncclResult_t result = ready(); result != ncclSuccess) return result;
   if (element_bytes(call.type) == 0) return refuse("a data type that the double does not know");
-  const bool reduces = call.operation == Operation::all_reduce ||
-                       call.operation == Operation::reduce_scatter;
+  const bool reduces =
+      call.operation == Operation::all_reduce || call.operation == Operation::reduce_scatter;
   if (reduces && !known(static_cast<ncclRedOp_t>(call.argument)))
     return refuse("a reduction that the double does not know");
   if (!reduces && (call.argument < 0 || call.argument >= size_)) return refuse("invalid root");

@@ -17,7 +17,7 @@
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
-#include "nccl_world.h"
+#include "tests/gpu/doubles/nccl_world.h"
 
 namespace shardlm::doubles {
 
@@ -77,7 +77,7 @@ class NcclCommunicator : public std::enable_shared_from_this<NcclCommunicator> {
   bool blocking_;
   std::mutex mutex_;  // of pending_
   std::vector<Collective> pending_;
-  bool checked_ = false;      // that no two ranks share a device
+  bool checked_ = false;  // that no two ranks share a device
   bool finalizing_ = false, said_finished_ = false;
   std::uint64_t sequence_ = 0;  // of the stream's thread
   std::atomic<int> error_{ncclSuccess}, outstanding_{0};

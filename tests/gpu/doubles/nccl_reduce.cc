@@ -1,4 +1,4 @@
-#include "nccl_reduce.h"
+#include "tests/gpu/doubles/nccl_reduce.h"
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -53,16 +53,21 @@ void reduce_as(void* out, const std::vector<const void*>& parts, std::size_t ele
 std::size_t element_bytes(ncclDataType_t type) {
   switch (type) {
     case ncclInt8:
-    case ncclUint8: return 1;
+    case ncclUint8:
+      return 1;
     case ncclFloat16:
-    case ncclBfloat16: return 2;
+    case ncclBfloat16:
+      return 2;
     case ncclInt32:
     case ncclUint32:
-    case ncclFloat32: return 4;
+    case ncclFloat32:
+      return 4;
     case ncclInt64:
     case ncclUint64:
-    case ncclFloat64: return 8;
-    default: return 0;
+    case ncclFloat64:
+      return 8;
+    default:
+      return 0;
   }
 }
 
@@ -73,16 +78,26 @@ bool known(ncclRedOp_t reduction) {
 void reduce(void* out, const std::vector<const void*>& parts, std::size_t elements,
             ncclDataType_t type, ncclRedOp_t reduction) {
   switch (type) {
-    case ncclInt8: return reduce_as<Native<std::int8_t>>(out, parts, elements, reduction);
-    case ncclUint8: return reduce_as<Native<std::uint8_t>>(out, parts, elements, reduction);
-    case ncclInt32: return reduce_as<Native<std::int32_t>>(out, parts, elements, reduction);
-    case ncclUint32: return reduce_as<Native<std::uint32_t>>(out, parts, elements, reduction);
-    case ncclInt64: return reduce_as<Native<std::int64_t>>(out, parts, elements, reduction);
-    case ncclUint64: return reduce_as<Native<std::uint64_t>>(out, parts, elements, reduction);
-    case ncclFloat16: return reduce_as<Half>(out, parts, elements, reduction);
-    case ncclBfloat16: return reduce_as<BFloat>(out, parts, elements, reduction);
-    case ncclFloat64: return reduce_as<Native<double>>(out, parts, elements, reduction);
-    default: return reduce_as<Native<float>>(out, parts, elements, reduction);
+    case ncclInt8:
+      return reduce_as<Native<std::int8_t>>(out, parts, elements, reduction);
+    case ncclUint8:
+      return reduce_as<Native<std::uint8_t>>(out, parts, elements, reduction);
+    case ncclInt32:
+      return reduce_as<Native<std::int32_t>>(out, parts, elements, reduction);
+    case ncclUint32:
+      return reduce_as<Native<std::uint32_t>>(out, parts, elements, reduction);
+    case ncclInt64:
+      return reduce_as<Native<std::int64_t>>(out, parts, elements, reduction);
+    case ncclUint64:
+      return reduce_as<Native<std::uint64_t>>(out, parts, elements, reduction);
+    case ncclFloat16:
+      return reduce_as<Half>(out, parts, elements, reduction);
+    case ncclBfloat16:
+      return reduce_as<BFloat>(out, parts, elements, reduction);
+    case ncclFloat64:
+      return reduce_as<Native<double>>(out, parts, elements, reduction);
+    default:
+      return reduce_as<Native<float>>(out, parts, elements, reduction);
   }
 }
 

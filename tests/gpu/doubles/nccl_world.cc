@@ -1,4 +1,4 @@
-#include "nccl_world.h"
+#include "tests/gpu/doubles/nccl_world.h"
 
 #include <fcntl.h>
 #include <sched.h>
@@ -50,8 +50,7 @@ bool World::join(int rank, const Member& member) {
   if ((shared_->taken.fetch_or(bit) & bit) != 0) return false;
   shared_->members[rank] = member;
   // Nobody else will open it, so its name can go, whatever happens later.
-  if (shared_->attached.fetch_add(1) + 1 == static_cast<unsigned>(size_))
-    shm_unlink(name_.c_str());
+  if (shared_->attached.fetch_add(1) + 1 == static_cast<unsigned>(size_)) shm_unlink(name_.c_str());
   return true;
 }
 

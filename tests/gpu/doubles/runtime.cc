@@ -1,12 +1,12 @@
 // Errors, and what all entry points share.
-#include "runtime.h"
+#include "tests/gpu/doubles/runtime.h"
 
 #include <cstdio>
 #include <new>
 #include <stdexcept>
 
-#include "doubles.h"
-#include "faults.h"
+#include "tests/gpu/doubles/doubles.h"
+#include "tests/gpu/doubles/faults.h"
 
 namespace shardlm::doubles {
 namespace {
@@ -135,8 +135,7 @@ constexpr ErrorText kErrors[] = {
                   "operation would result in a merge of separate capture sequences"),
     SHARDLM_ERROR(cudaErrorStreamCaptureUnmatched,
                   "capture was not ended in the same stream as it began"),
-    SHARDLM_ERROR(cudaErrorStreamCaptureUnjoined,
-                  "capturing stream has unjoined work"),
+    SHARDLM_ERROR(cudaErrorStreamCaptureUnjoined, "capturing stream has unjoined work"),
     SHARDLM_ERROR(cudaErrorStreamCaptureIsolation,
                   "dependency created on uncaptured work in another stream"),
     SHARDLM_ERROR(cudaErrorStreamCaptureWrongThread,

@@ -11,8 +11,8 @@
 
 #include <cuda_runtime_api.h>
 
-#include "memory.h"
-#include "stream.h"
+#include "tests/gpu/doubles/memory.h"
+#include "tests/gpu/doubles/stream.h"
 
 namespace shardlm::doubles {
 
@@ -22,7 +22,7 @@ struct Runtime {
   std::mutex mutex;  // of all that follows but the atomics; taken by host threads
   std::map<cudaStream_t, std::unique_ptr<CUstream_st>> streams;
   std::map<cudaEvent_t, std::unique_ptr<CUevent_st>> events;
-  std::set<std::shared_ptr<Capture>> captures;  // the open ones
+  std::set<std::shared_ptr<Capture>> captures;        // the open ones
   std::map<const void*, std::size_t> dynamic_shared;  // what kernels were allowed
   std::set<std::pair<int, int>> peers;
   std::string trace, async_error;

@@ -1,11 +1,11 @@
-#include "stream.h"
+#include "tests/gpu/doubles/stream.h"
 
 #include <cstdlib>
 #include <thread>
 #include <utility>
 
-#include "doubles.h"
-#include "runtime.h"
+#include "tests/gpu/doubles/doubles.h"
+#include "tests/gpu/doubles/runtime.h"
 
 namespace shardlm::doubles {
 
@@ -45,6 +45,7 @@ void WorkQueue::push(std::function<void()> work) {
   emu::release(entry.get());  // what the host did before comes before the work
   const Lock lock(mutex_);
   queue_.push_back(std::move(entry));
+  ++pushed_;
   changed_.notify_all();
 }
 
@@ -52,10 +53,19 @@ bool WorkQueue::idle() {
   bool done = false;
   {
     const Lock lock(mutex_);
-    done = queue_.empty() && !busy_;
+    done = finished_ == pushed_;
   }
   if (done) emu::acquire(&done_token_);
   return done;
+}
+
+void WorkQueue::wait() {
+  {
+    const emu::Unordered unordered;
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this, target = pushed_] { return finished_ >= target; });
+  }
+  emu::acquire(&done_token_);
 }
 
 void WorkQueue::finish() {
@@ -70,18 +80,19 @@ void WorkQueue::run() {
     {
       const emu::Unordered unordered;
       std::unique_lock lock(mutex_);
-      busy_ = false;
       changed_.wait(lock, [this] { return stop_ || !queue_.empty(); });
       if (queue_.empty()) return;
       work = std::move(queue_.front());
       queue_.pop_front();
-      busy_ = true;
     }
     emu::acquire(work.get());
     work->run();
     emu::release(&done_token_);
     const emu::Unordered unordered;  // what the work held may be shared with the host
     work.reset();
+    const std::lock_guard lock(mutex_);
+    ++finished_;
+    changed_.notify_all();
   }
 }
 
@@ -91,7 +102,6 @@ CUstream_st* find_stream(cudaStream_t stream) {
 }
 
 void wait_for_device(int device, bool legacy) {
-  std::vector<std::shared_ptr<Completion>> ends;
   std::vector<std::shared_ptr<WorkQueue>> queues;
   {
     Runtime& r = runtime();
@@ -100,11 +110,7 @@ void wait_for_device(int device, bool legacy) {
       if (s->device == device && !(legacy && (s->flags & cudaStreamNonBlocking) != 0))
         queues.push_back(s->queue);
   }
-  for (const auto& queue : queues) {
-    ends.push_back(std::make_shared<Completion>());
-    queue->push([end = ends.back()] { end->set(); });
-  }
-  for (const auto& end : ends) end->wait();
+  for (const auto& queue : queues) queue->wait();
 }
 
 cudaError_t enqueue(cudaStream_t stream, const char* name, std::function<void()> work,
@@ -127,9 +133,8 @@ cudaError_t enqueue(cudaStream_t stream, const char* name, std::function<void()>
     queue = s->queue;
     device = s->device;
   }
-  queue->push([device, text = std::string(name), f = std::move(work)] {
-    run_guarded(device, text, f);
-  });
+  queue->push(
+      [device, text = std::string(name), f = std::move(work)] { run_guarded(device, text, f); });
   return cudaSuccess;
 }
 
@@ -205,9 +210,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   if (const cudaError_t error = enter("cudaStreamSynchronize")) return error;
   std::shared_ptr<WorkQueue> queue;
   if (const cudaError_t error = queue_to_wait_for(stream, queue)) return report(error);
-  const auto end = std::make_shared<Completion>();
-  queue->push([end] { end->set(); });
-  end->wait();
+  queue->wait();
   return sticky_error();
 }
 

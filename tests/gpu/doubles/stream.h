@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -14,7 +15,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "sanitizers.h"
+#include "tests/gpu/emulation/sanitizers.h"
 
 namespace shardlm::doubles {
 
@@ -54,8 +55,10 @@ class WorkQueue : public std::enable_shared_from_this<WorkQueue> {
  public:
   void start();
   void push(std::function<void()> work);
-  /// All that was pushed is done.
+  /// All that was pushed is done, and what it held is let go.
   bool idle();
+  /// Until all that has been pushed by now is done.
+  void wait();
   /// The thread ends when it has done all that was pushed. Does not wait for that.
   void finish();
 
@@ -68,7 +71,8 @@ class WorkQueue : public std::enable_shared_from_this<WorkQueue> {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::unique_ptr<Work>> queue_;
-  bool stop_ = false, busy_ = false;
+  std::uint64_t pushed_ = 0, finished_ = 0;
+  bool stop_ = false;
   char done_token_ = 0;
 };
 

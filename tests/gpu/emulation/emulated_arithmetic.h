@@ -12,12 +12,12 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "emulated_keywords.h"
+#include "tests/gpu/emulation/emulated_keywords.h"
 
 // As CUDA's overloads: integers by value, and for floating point the number if one of the two is
 // NaN (fmin, fmax), unlike std::min and std::max.
 template <class A, class B>
-  requires std::is_arithmetic_v<A> && std::is_arithmetic_v<B>
+requires std::is_arithmetic_v<A> && std::is_arithmetic_v<B>
 constexpr auto min(A a, B b) {
   using T = std::common_type_t<A, B>;
   if constexpr (std::is_floating_point_v<T>) {
@@ -27,7 +27,7 @@ constexpr auto min(A a, B b) {
   }
 }
 template <class A, class B>
-  requires std::is_arithmetic_v<A> && std::is_arithmetic_v<B>
+requires std::is_arithmetic_v<A> && std::is_arithmetic_v<B>
 constexpr auto max(A a, B b) {
   using T = std::common_type_t<A, B>;
   if constexpr (std::is_floating_point_v<T>) {

@@ -1,19 +1,19 @@
-// Atomics and fences. Other blocks may run on other OS threads, and mapped memory is shared with the
-// host and with other processes, so they are real ones. Relaxed, as on the device.
+// Atomics and fences. Other blocks may run on other OS threads, and mapped memory is shared with
+// the host and with other processes, so they are real ones. Relaxed, as on the device.
 #pragma once
 
 #include <atomic>
 #include <concepts>
 #include <type_traits>
 
-#include "engine.h"
+#include "tests/gpu/emulation/engine.h"
 
 namespace shardlm::emu {
 
 /// The types that CUDA has atomics for, of those the project may use.
 template <class T>
-concept AtomicInteger = std::same_as<T, int> || std::same_as<T, unsigned> ||
-                        std::same_as<T, unsigned long long>;
+concept AtomicInteger =
+    std::same_as<T, int> || std::same_as<T, unsigned> || std::same_as<T, unsigned long long>;
 template <class T>
 concept AtomicNumber = AtomicInteger<T> || std::same_as<T, float> || std::same_as<T, double>;
 
@@ -36,8 +36,8 @@ T atomicAdd(T* p, std::type_identity_t<T> v) {
   return shardlm::emu::atomic_update(p, [v](T old) { return static_cast<T>(old + v); });
 }
 template <class T>
-  requires std::same_as<T, int> || std::same_as<T, unsigned>
-T atomicSub(T* p, std::type_identity_t<T> v) {
+requires std::same_as<T, int> || std::same_as<T, unsigned> T atomicSub(T* p,
+                                                                       std::type_identity_t<T> v) {
   return shardlm::emu::atomic_update(p, [v](T old) { return static_cast<T>(old - v); });
 }
 template <shardlm::emu::AtomicInteger T>
@@ -58,9 +58,8 @@ T atomicOr(T* p, std::type_identity_t<T> v) {
 }
 /// The old value, then (old >= limit ? 0 : old + 1): counts blocks and wraps by itself.
 inline unsigned atomicInc(unsigned* p, unsigned limit) {
-  return shardlm::emu::atomic_update(p, [limit](unsigned old) {
-    return old >= limit ? 0U : old + 1U;
-  });
+  return shardlm::emu::atomic_update(
+      p, [limit](unsigned old) { return old >= limit ? 0U : old + 1U; });
 }
 template <shardlm::emu::AtomicInteger T>
 T atomicCAS(T* p, std::type_identity_t<T> expected, std::type_identity_t<T> v) {
@@ -68,8 +67,8 @@ T atomicCAS(T* p, std::type_identity_t<T> expected, std::type_identity_t<T> v) {
   return expected;
 }
 template <class T>
-  requires shardlm::emu::AtomicInteger<T> || std::same_as<T, float>
-T atomicExch(T* p, std::type_identity_t<T> v) {
+requires shardlm::emu::AtomicInteger<T> || std::same_as<T, float> T
+atomicExch(T* p, std::type_identity_t<T> v) {
   return std::atomic_ref<T>(*p).exchange(v, std::memory_order_relaxed);
 }
 

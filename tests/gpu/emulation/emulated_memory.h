@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <cstring>
 
-#include "emulated_keywords.h"
-#include "engine.h"
+#include "tests/gpu/emulation/emulated_keywords.h"
+#include "tests/gpu/emulation/engine.h"
 
 namespace shardlm::emu {
 

@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <cstring>
 
-#include "emulated_keywords.h"
-#include "emulated_memory.h"
-#include "engine.h"
+#include "tests/gpu/emulation/emulated_keywords.h"
+#include "tests/gpu/emulation/emulated_memory.h"
+#include "tests/gpu/emulation/engine.h"
 
 namespace shardlm::emu {
 
@@ -64,8 +64,7 @@ void load_matrix(unsigned (&r)[N], const void* row, Site site) {
     unsigned short half[2];
     for (int i = 0; i < 2; ++i) {
       const int from = Transposed ? pair + i : line, at = Transposed ? line : pair + i;
-      std::memcpy(&half[i],
-                  reinterpret_cast<const char*>(rows.value[8 * j + from][0]) + 2 * at, 2);
+      std::memcpy(&half[i], reinterpret_cast<const char*>(rows.value[8 * j + from][0]) + 2 * at, 2);
     }
     r[j] = half[0] | static_cast<unsigned>(half[1]) << 16;
   }

@@ -7,8 +7,8 @@
 #include <cstring>
 #include <type_traits>
 
-#include "emulated_keywords.h"
-#include "engine.h"
+#include "tests/gpu/emulation/emulated_keywords.h"
+#include "tests/gpu/emulation/engine.h"
 
 namespace shardlm::emu {
 
@@ -66,8 +66,7 @@ inline int __syncthreads_or(int p, shardlm::emu::Site s = shardlm::emu::Site::cu
 inline int __syncthreads_and(int p, shardlm::emu::Site s = shardlm::emu::Site::current()) {
   return shardlm::emu::sync_block_count(p == 0, s) == 0;
 }
-inline void __syncwarp(unsigned mask = ~0U,
-                       shardlm::emu::Site s = shardlm::emu::Site::current()) {
+inline void __syncwarp(unsigned mask = ~0U, shardlm::emu::Site s = shardlm::emu::Site::current()) {
   shardlm::emu::gather(mask, 0, 0, true, s);
 }
 inline unsigned __activemask() { return shardlm::emu::live_lanes(); }
@@ -75,8 +74,8 @@ inline unsigned __activemask() { return shardlm::emu::live_lanes(); }
 template <class T>
 T __shfl_sync(unsigned mask, T value, int source, int width = 32,
               shardlm::emu::Site s = shardlm::emu::Site::current()) {
-  return shardlm::emu::shuffle(
-      mask, value, shardlm::emu::group_start(width) | (source & (width - 1)), s);
+  return shardlm::emu::shuffle(mask, value,
+                               shardlm::emu::group_start(width) | (source & (width - 1)), s);
 }
 template <class T>
 T __shfl_xor_sync(unsigned mask, T value, int bits, int width = 32,
@@ -102,8 +101,7 @@ T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32,
 
 inline unsigned __ballot_sync(unsigned mask, int predicate,
                               shardlm::emu::Site s = shardlm::emu::Site::current()) {
-  const unsigned mine =
-      predicate != 0 ? 1U << shardlm::emu::current->lane : 0U;
+  const unsigned mine = predicate != 0 ? 1U << shardlm::emu::current->lane : 0U;
   return shardlm::emu::reduce_lanes(
       mask, mine, [](unsigned a, unsigned b) { return a | b; }, s);
 }
@@ -128,11 +126,10 @@ unsigned __match_any_sync(unsigned mask, T value,
 }
 
 // int and unsigned only, as on the device (sm_80 and later).
-#define SHARDLM_EMU_REDUCE(T, name, expression)                                     \
-  inline T name(unsigned mask, T value,                                             \
-                shardlm::emu::Site s = shardlm::emu::Site::current()) {             \
-    return shardlm::emu::reduce_lanes(                                              \
-        mask, value, [](T a, T b) { return static_cast<T>(expression); }, s);       \
+#define SHARDLM_EMU_REDUCE(T, name, expression)                                                 \
+  inline T name(unsigned mask, T value, shardlm::emu::Site s = shardlm::emu::Site::current()) { \
+    return shardlm::emu::reduce_lanes(                                                          \
+        mask, value, [](T a, T b) { return static_cast<T>(expression); }, s);                   \
   }
 SHARDLM_EMU_REDUCE(unsigned, __reduce_add_sync, a + b)
 SHARDLM_EMU_REDUCE(int, __reduce_add_sync, static_cast<unsigned>(a) + static_cast<unsigned>(b))
@@ -140,7 +137,7 @@ SHARDLM_EMU_REDUCE(unsigned, __reduce_min_sync, std::min(a, b))
 SHARDLM_EMU_REDUCE(int, __reduce_min_sync, std::min(a, b))
 SHARDLM_EMU_REDUCE(unsigned, __reduce_max_sync, std::max(a, b))
 SHARDLM_EMU_REDUCE(int, __reduce_max_sync, std::max(a, b))
-SHARDLM_EMU_REDUCE(unsigned, __reduce_and_sync, a & b)
+SHARDLM_EMU_REDUCE(unsigned, __reduce_and_sync, a& b)
 SHARDLM_EMU_REDUCE(unsigned, __reduce_or_sync, a | b)
 SHARDLM_EMU_REDUCE(unsigned, __reduce_xor_sync, a ^ b)
 #undef SHARDLM_EMU_REDUCE

@@ -1,4 +1,4 @@
-#include "engine.h"
+#include "tests/gpu/emulation/engine.h"
 
 #include <algorithm>
 #include <atomic>
@@ -11,7 +11,7 @@
 #include <thread>
 #include <unordered_map>
 
-#include "worker.h"
+#include "tests/gpu/emulation/worker.h"
 
 namespace shardlm::emu {
 namespace {
@@ -39,8 +39,12 @@ Options from_environment() {
 class Grid {
  public:
   Grid(dim3 grid, dim3 block, std::size_t dynamic_bytes, void (*body)(void*), void* argument)
-      : grid_(grid), block_(block), dynamic_bytes_(dynamic_bytes), body_(body),
-        argument_(argument), order_(std::size_t{grid.x} * grid.y * grid.z) {
+      : grid_(grid),
+        block_(block),
+        dynamic_bytes_(dynamic_bytes),
+        body_(body),
+        argument_(argument),
+        order_(std::size_t{grid.x} * grid.y * grid.z) {
     std::iota(order_.begin(), order_.end(), 0U);
     std::mt19937 random(options().seed);
     if (options().order == Order::reverse) std::reverse(order_.begin(), order_.end());
@@ -63,7 +67,8 @@ class Grid {
     try {
       for (std::size_t i; (i = next_.fetch_add(1, std::memory_order_relaxed)) < order_.size();) {
         const unsigned b = order_[i];
-        worker().run_block(grid_, block_, {b % grid_.x, b / grid_.x % grid_.y, b / (grid_.x * grid_.y)},
+        worker().run_block(grid_, block_,
+                           {b % grid_.x, b / grid_.x % grid_.y, b / (grid_.x * grid_.y)},
                            dynamic_bytes_, body_, argument_, random);
       }
     } catch (...) {
@@ -133,8 +138,8 @@ std::vector<std::vector<PendingCopy>>& pending_copies() { return worker().self()
 
 void fail(const char* what, Site site) {
   throw Error(std::string(what) + " (thread " +
-              std::to_string(current != nullptr ? current->linear : -1) + ", " +
-              site.file_name() + ":" + std::to_string(site.line()) + ")");
+              std::to_string(current != nullptr ? current->linear : -1) + ", " + site.file_name() +
+              ":" + std::to_string(site.line()) + ")");
 }
 
 void run_grid(dim3 grid, dim3 block, std::size_t dynamic_shared_bytes, void (*body)(void*),

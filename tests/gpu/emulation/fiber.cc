@@ -1,4 +1,4 @@
-#include "fiber.h"
+#include "tests/gpu/emulation/fiber.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <new>
 
-#include "sanitizers.h"
+#include "tests/gpu/emulation/sanitizers.h"
 #if defined(SHARDLM_EMU_ASAN)
 #include <sanitizer/common_interface_defs.h>
 #endif
@@ -53,8 +53,8 @@ namespace shardlm::emu {
 Fiber::Fiber(Entry entry, std::size_t bytes) : entry_(entry), size_(bytes) {
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   map_bytes_ = bytes + page;
-  map_ = mmap(nullptr, map_bytes_, PROT_READ | PROT_WRITE,
-              MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+  map_ = mmap(nullptr, map_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK,
+              -1, 0);
   if (map_ == MAP_FAILED) throw std::bad_alloc();
   mprotect(map_, page, PROT_NONE);  // an overflow faults instead of corrupting
   bottom_ = static_cast<char*>(map_) + page;
@@ -78,6 +78,15 @@ Fiber::~Fiber() {
 void Fiber::adopt() {
 #if defined(SHARDLM_EMU_TSAN)
   tsan_ = __tsan_get_current_fiber();
+#endif
+}
+
+void Fiber::release_from([[maybe_unused]] void* token) {
+#if defined(SHARDLM_EMU_TSAN)
+  void* caller = __tsan_get_current_fiber();
+  __tsan_switch_to_fiber(tsan_, __tsan_switch_to_fiber_no_sync);
+  __tsan_release(token);
+  __tsan_switch_to_fiber(caller, __tsan_switch_to_fiber_no_sync);
 #endif
 }
 

@@ -26,6 +26,9 @@ class Fiber {
   void adopt();
   /// Leaves *this, the running fiber, and continues `to`; returns when *this is continued.
   void switch_to(Fiber& to);
+  /// For ThreadSanitizer: what this suspended fiber did comes before whoever acquires the token.
+  /// For fibers that will not be continued.
+  void release_from(void* token);
 
   void* user = nullptr;  ///< the owner's
 

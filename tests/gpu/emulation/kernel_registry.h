@@ -1,12 +1,12 @@
-// Lets the C entry point cudaLaunchKernelExC, which gets untyped pointers, copy a kernel's arguments
-// and call it.
+// Lets the C entry point cudaLaunchKernelExC, which gets untyped pointers, copy a kernel's
+// arguments and call it.
 #pragma once
 
 #include <cstddef>
 #include <type_traits>
 #include <utility>
 
-#include "engine.h"
+#include "tests/gpu/emulation/engine.h"
 
 namespace shardlm::emu {
 

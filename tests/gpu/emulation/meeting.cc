@@ -3,7 +3,7 @@
 #include <cstring>
 #include <string>
 
-#include "worker.h"
+#include "tests/gpu/emulation/worker.h"
 
 namespace shardlm::emu {
 namespace {

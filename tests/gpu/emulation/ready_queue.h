@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine.h"
+#include "tests/gpu/emulation/engine.h"
 
 namespace shardlm::emu {
 

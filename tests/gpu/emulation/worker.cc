@@ -1,5 +1,5 @@
 // Running one block: its threads, their fibers, who goes next.
-#include "worker.h"
+#include "tests/gpu/emulation/worker.h"
 
 #include <cstring>
 
@@ -82,11 +82,12 @@ void Worker::report_failure(uint3 index) {
   for (const Thread& t : threads_)
     if (!t.done && t.waiting != Waiting::no && text.size() < 600)
       text += "\n  thread " + std::to_string(t.linear) + " waits in " +
-              (t.waiting == Waiting::barrier ? "__syncthreads" : "a warp primitive") +
-              " at line " + std::to_string(t.site.line());
+              (t.waiting == Waiting::barrier ? "__syncthreads" : "a warp primitive") + " at line " +
+              std::to_string(t.site.line());
   // Suspended frames are abandoned; ThreadSanitizer does not allow their fibers to end.
   for (auto& fiber : pool_)
-    if (kOneFiberPerThread) static_cast<void>(fiber.release());
+    if (kOneFiberPerThread) fiber.release()->release_from(&end_token_);
+  acquire(&end_token_);
   pool_.clear();
   free_.clear();
   if (failed_) std::rethrow_exception(std::exchange(failed_, nullptr));

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "engine.h"
-#include "fiber.h"
-#include "ready_queue.h"
-#include "sanitizers.h"
+#include "tests/gpu/emulation/engine.h"
+#include "tests/gpu/emulation/fiber.h"
+#include "tests/gpu/emulation/ready_queue.h"
+#include "tests/gpu/emulation/sanitizers.h"
 
 namespace shardlm::emu {
 
@@ -56,8 +56,8 @@ class SharedMemory {
 
 class Worker {
  public:
-  void run_block(dim3 grid, dim3 block, uint3 index, std::size_t dynamic_bytes,
-                 void (*body)(void*), void* argument, std::mt19937& random);
+  void run_block(dim3 grid, dim3 block, uint3 index, std::size_t dynamic_bytes, void (*body)(void*),
+                 void* argument, std::mt19937& random);
 
   void sync_block(Site site);
   int sync_block_count(int predicate, Site site);

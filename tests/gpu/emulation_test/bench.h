@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "backend/cuda/gpu.h"
-#include "doubles.h"
+#include "tests/gpu/doubles/doubles.h"
 
 namespace shardlm::bench_test {
 

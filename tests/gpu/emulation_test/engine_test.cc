@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "bench.h"
+#include "tests/gpu/emulation_test/bench.h"
 
 namespace shardlm::bench_test {
 namespace {
@@ -142,7 +142,8 @@ __global__ void geometry_kernel(unsigned* out) {
 
 TEST(Engine, RunsEveryThreadOfEveryBlockOnce) {
   for (const int workers : {1, 3}) {
-    for (const emu::Order order : {emu::Order::forward, emu::Order::reverse, emu::Order::shuffled}) {
+    for (const emu::Order order :
+         {emu::Order::forward, emu::Order::reverse, emu::Order::shuffled}) {
       const ScopedOrder scope(order);
       emu::options().workers = workers;
       const DeviceArray<unsigned> out(std::vector<unsigned>(2 * 3 * 2 * 3 * 5 * 2, 0));

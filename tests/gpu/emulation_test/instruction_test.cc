@@ -4,7 +4,7 @@
 #include <cmath>
 #include <random>
 
-#include "bench.h"
+#include "tests/gpu/emulation_test/bench.h"
 
 namespace shardlm::bench_test {
 namespace {
@@ -59,9 +59,16 @@ __global__ void vote_kernel(unsigned* out) {
   const int lowest = __reduce_min_sync(~0U, 3 - lane), highest = __reduce_max_sync(~0U, lane - 3);
   const unsigned bits = __reduce_xor_sync(~0U, 1U << lane);
   if (lane != 0) return;
-  const unsigned values[] = {ballot, static_cast<unsigned>(any), static_cast<unsigned>(none),
-                             static_cast<unsigned>(all), static_cast<unsigned>(not_all), same, sum,
-                             static_cast<unsigned>(-lowest), static_cast<unsigned>(highest), bits};
+  const unsigned values[] = {ballot,
+                             static_cast<unsigned>(any),
+                             static_cast<unsigned>(none),
+                             static_cast<unsigned>(all),
+                             static_cast<unsigned>(not_all),
+                             same,
+                             sum,
+                             static_cast<unsigned>(-lowest),
+                             static_cast<unsigned>(highest),
+                             bits};
   for (int i = 0; i < 10; ++i) out[i] = values[i];
 }
 

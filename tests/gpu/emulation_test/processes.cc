@@ -4,12 +4,13 @@
 #include <array>
 #include <exception>
 
-#include "bench.h"
+#include "tests/gpu/emulation_test/bench.h"
 
 #if defined(SHARDLM_EMU_TSAN)
-// Children start threads of their own, which ThreadSanitizer otherwise refuses after a fork.
+// Children start threads of their own, which ThreadSanitizer otherwise refuses after a fork; and no
+// second of sleep at each exit, of which these tests have many.
 extern "C" const char* __tsan_default_options();
-extern "C" const char* __tsan_default_options() { return "die_after_fork=0"; }
+extern "C" const char* __tsan_default_options() { return "die_after_fork=0:atexit_sleep_ms=10"; }
 #endif
 
 namespace shardlm::bench_test {
@@ -28,6 +29,7 @@ Child start(int rank, const std::function<std::string(int)>& part) {
     close(ends[1]);
     return {process, ends[0]};
   }
+  alarm(30);  // a test that fails may leave the other process waiting for ever
   std::string text;
   try {
     text = part(rank);

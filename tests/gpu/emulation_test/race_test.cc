@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "bench.h"
+#include "tests/gpu/emulation_test/bench.h"
 
 namespace shardlm::bench_test {
 namespace {
@@ -151,7 +151,8 @@ TEST(Race, ThreadSanitizerSeesAReadBeforeTheCopyWasWaitedFor) {
 
 __global__ void overflow_kernel(int past) {
   GPU_SHARED(float, value, [8]);
-  value[past] = 0;
+  float* p = value;
+  p[past] = 0;
 }
 
 __global__ void global_overflow_kernel(float* p, int past) { p[past] = 0; }

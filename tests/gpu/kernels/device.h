@@ -24,7 +24,7 @@
 
 #if __has_include("cuda_emulation.h")
 #include "cuda_emulation.h"
-#include "doubles.h"
+#include "tests/gpu/doubles/doubles.h"
 #define SHARDLM_TEST_EMULATED 1
 #endif
 
@@ -35,7 +35,7 @@ inline void require(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return;
   std::string text = std::string(what) + ": " + cudaGetErrorName(error);
 #if defined(SHARDLM_TEST_EMULATED)
-  text += ": " + fake::take_async_error();
+  text += ": " + doubles::take_async_error();
 #endif
   throw std::runtime_error(text);
 }
