@@ -24,8 +24,9 @@ BELOW = {
     "model": ["parallel", "comm", "backend", "io", "base"],
     "engine": ["model", "parallel", "comm", "backend", "io", "base"],
     "launcher": ["engine", "model", "parallel", "comm", "backend", "io", "base"],
+    "tools": ["engine", "model", "parallel", "comm", "backend", "io", "base"],
     "bench": ["engine", "model", "parallel", "comm", "backend", "io", "base"],
-    "tests": ["launcher", "engine", "model", "parallel", "comm", "backend", "io", "base"],
+    "tests": ["tools", "launcher", "engine", "model", "parallel", "comm", "backend", "io", "base"],
 }
 
 # Header pattern -> the only files that may include it.
