@@ -21,6 +21,8 @@ struct GpuDevice {
   std::string uuid;    ///< hexadecimal
   int compute_major = 0, compute_minor = 0;
   int n_sm = 0;
+  /// Free memory is not asked for (0), since that takes a context, some 300 MB of it: a back end on
+  /// the device tells it (Backend::memory).
   std::uint64_t free_bytes = 0, total_bytes = 0;
   double memory_gb_s = 0;                ///< of the memory bus, as clock and width say; 0: unknown
   std::vector<int> peers = {};           ///< devices whose memory it can map

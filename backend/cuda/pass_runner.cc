@@ -23,6 +23,34 @@ class While {
   bool& flag_;
 };
 
+/// What is enqueued on the stream while it lives becomes a graph instead of work.
+class Capture {
+ public:
+  explicit Capture(cudaStream_t stream) : stream_(stream) {
+    check_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal),
+               "starting to record a pass");
+  }
+  ~Capture() {
+    if (!ended_) cudaStreamEndCapture(stream_, &graph_);  // the pass threw
+    if (graph_ != nullptr) cudaGraphDestroy(graph_);
+  }
+  Capture(const Capture&) = delete;
+  Capture& operator=(const Capture&) = delete;
+
+  cudaGraphExec_t instantiate() {
+    ended_ = true;
+    check_cuda(cudaStreamEndCapture(stream_, &graph_), "recording a pass");
+    cudaGraphExec_t graph = nullptr;
+    check_cuda(cudaGraphInstantiate(&graph, graph_, 0), "preparing a recorded pass");
+    return graph;
+  }
+
+ private:
+  cudaStream_t stream_;
+  cudaGraph_t graph_ = nullptr;
+  bool ended_ = false;
+};
+
 bool one_row_and_logits_each(const Step& step) {
   const auto sequences = step.sequences.host;
   return std::ssize(sequences) == step.ids.size() && step.logit_rows.size() == step.ids.size() &&
@@ -70,22 +98,9 @@ Tensor PassRunner::run_repeatable(const Step& step, const Backend::Pass& pass) {
 PassRunner::Graph PassRunner::record(const Step& staged, const Backend::Pass& pass,
                                      Tensor& logits) {
   const While in_recording(recording_);
-  check_cuda(cudaStreamBeginCapture(stream_.get(), cudaStreamCaptureModeThreadLocal),
-             "starting to record a pass");
-  cudaGraph_t captured = nullptr;
-  try {
-    logits = pass(staged);
-  } catch (...) {
-    cudaStreamEndCapture(stream_.get(), &captured);
-    if (captured != nullptr) cudaGraphDestroy(captured);
-    throw;
-  }
-  check_cuda(cudaStreamEndCapture(stream_.get(), &captured), "recording a pass");
-  cudaGraphExec_t graph = nullptr;
-  const cudaError_t code = cudaGraphInstantiate(&graph, captured, 0);
-  cudaGraphDestroy(captured);
-  check_cuda(code, "preparing a recorded pass");
-  return Graph(graph);
+  Capture capture(stream_.get());
+  logits = pass(staged);
+  return Graph(capture.instantiate());
 }
 
 // The graphs alone: to free memory is to wait for the device, and a communicator whose kernels wait

@@ -9,24 +9,20 @@
 #include <utility>
 
 #include "base/error.h"
+#include "comm/cuda/watchdog.h"
 #include "comm/residual_rows.h"
 
 namespace shardlm::cuda {
-namespace {
-
-// How long kernels may take to end once they have been told to.
-constexpr auto kDrainLimit = std::chrono::seconds(5);
-
-}  // namespace
 
 DeviceCommunicator::DeviceCommunicator(std::unique_ptr<Communicator> host, CudaBackend& backend,
                                        std::vector<ReducePath> paths, const Deadlines& deadlines,
-                                       std::string description)
+                                       std::string description, double stop_limit_s)
     : host_(std::move(host)),
       backend_(backend),
       paths_(std::move(paths)),
       deadlines_(deadlines),
       description_(std::move(description)),
+      stop_limit_s_(stop_limit_s),
       exceptions_at_start_(std::uncaught_exceptions()) {
   check(!paths_.empty() && paths_.back().up_to_bytes == ReducePath::kAnySize,
         "the last path takes any size");
@@ -68,8 +64,7 @@ DeviceReducer& DeviceCommunicator::path_for(const Tensor& addend) const {
           })->reducer;
 }
 
-void DeviceCommunicator::all_reduce(Site site, const Tensor& addend,
-                                    const ResidualUpdate& update) {
+void DeviceCommunicator::all_reduce(Site site, const Tensor& addend, const ResidualUpdate& update) {
   check_update(addend, update);
   check(addend.dtype() == DType::f32, "all_reduce: addends are float32");
   check(!stopped_, "all_reduce after the communicator has failed");
@@ -78,33 +73,30 @@ void DeviceCommunicator::all_reduce(Site site, const Tensor& addend,
 
 void DeviceCommunicator::while_waiting(double waited_s) {
   if (stopped_) return;  // the kernels have been told to end
-  const bool failed = std::any_of(paths_.begin(), paths_.end(), [](const ReducePath& path) {
-    return path.reducer->failed();
-  });
+  const bool failed = std::any_of(paths_.begin(), paths_.end(),
+                                  [](const ReducePath& path) { return path.reducer->failed(); });
   const double limit_s = deadlines_.collective_s;
   if (!failed && (limit_s <= 0 || waited_s < limit_s)) return;
   stop();
   for (const ReducePath& path : paths_) path.reducer->explain(limit_s);
   fail(ExitCode::resources,
        {.what = fmt::format("rank {}'s GPU did not end its work within {:g} s", rank(), limit_s),
-        .remedy = "no rank is missing; allow more time, or see whether the GPU is ill"});
+        .remedy = "no rank is missing now: if one came late, allow more time; else see whether the "
+                  "GPU is ill"});
 }
 
+// Afterwards the stream is idle, or the process has ended.
 void DeviceCommunicator::stop() noexcept {
-  if (!std::exchange(stopped_, true)) {
-    for (const ReducePath& path : paths_) path.reducer->stop();
-  }
-  drain();
-}
-
-// False: the stream is still busy, with something that no reducer can end.
-bool DeviceCommunicator::drain() const noexcept {
-  const auto until = std::chrono::steady_clock::now() + kDrainLimit;
+  if (std::exchange(stopped_, true)) return;
+  const Watchdog watchdog(
+      stop_limit_s_,
+      fmt::format("rank {}'s GPU could not be stopped within {:g} s after a rank had "
+                  "failed, or had not come to a collective; the process ends",
+                  rank(), stop_limit_s_));
+  for (const ReducePath& path : paths_) path.reducer->stop();
   while (cudaStreamQuery(backend_.stream().get()) == cudaErrorNotReady) {
-    if (std::chrono::steady_clock::now() > until) return false;
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
-  return true;
 }
 
 void DeviceCommunicator::record_calls(std::size_t capacity) {

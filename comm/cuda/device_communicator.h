@@ -23,12 +23,13 @@ struct ReducePath {
 /// a reducer has failed or after Deadlines::collective_s (of one wait; 0 or less: never): then the
 /// reducers end their kernels, and whichever had a call in flight says who is missing. After that
 /// the communicator is of no use. Destroyed in the ordinary way it meets the other ranks once more;
-/// by an exception that passes through it does not.
+/// by an exception that passes through it does not. A GPU that does not become idle within
+/// `stop_limit_s` of that ends the process (ExitCode::peer), since nothing could be freed.
 class DeviceCommunicator final : public Communicator, private StreamWatch {
  public:
   DeviceCommunicator(std::unique_ptr<Communicator> host, CudaBackend& backend,
                      std::vector<ReducePath> paths, const Deadlines& deadlines,
-                     std::string description);
+                     std::string description, double stop_limit_s = 15);
   ~DeviceCommunicator() override;
   DeviceCommunicator(const DeviceCommunicator&) = delete;
   DeviceCommunicator& operator=(const DeviceCommunicator&) = delete;
@@ -58,7 +59,6 @@ class DeviceCommunicator final : public Communicator, private StreamWatch {
   void while_waiting(double waited_s) override;
   DeviceReducer& path_for(const Tensor& addend) const;
   void stop() noexcept;
-  bool drain() const noexcept;
   template <class Work>
   void unless_stopped(Work&& work) noexcept;
 
@@ -67,6 +67,7 @@ class DeviceCommunicator final : public Communicator, private StreamWatch {
   std::vector<ReducePath> paths_;
   Deadlines deadlines_;
   std::string description_;
+  double stop_limit_s_;
   CallLog log_;
   std::uint64_t calls_ = 0;
   bool stopped_ = false;

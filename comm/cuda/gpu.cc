@@ -42,10 +42,8 @@ std::string why_no_nccl(const GpuPlacement& placement) {
 void refuse(const std::string& name, const std::string& found, const char* expected,
             const char* remedy) {
   if (found.empty()) return;
-  fail(ExitCode::usage, {.what = "communicator " + name,
-                         .expected = expected,
-                         .found = found,
-                         .remedy = remedy});
+  fail(ExitCode::usage,
+       {.what = "communicator " + name, .expected = expected, .found = found, .remedy = remedy});
 }
 
 // Makes the paths, and the words that describe them.
@@ -99,11 +97,11 @@ class Maker {
   }
 
   void add_ipc(std::int64_t up_to_bytes) {
-    paths_.push_back({std::make_unique<cuda::IpcReducer>(
-                          host_->rank(),
-                          share_ipc_memory(*host_, backend_, cuda::IpcReducer::kSlotBytes),
-                          backend_),
-                      up_to_bytes});
+    paths_.push_back(
+        {std::make_unique<cuda::IpcReducer>(
+             host_->rank(), share_ipc_memory(*host_, backend_, cuda::IpcReducer::kSlotBytes),
+             backend_),
+         up_to_bytes});
   }
   void add_nccl() {
     paths_.push_back({std::make_unique<cuda::NcclReducer>(*host_, backend_, deadlines_)});

@@ -33,6 +33,14 @@ __device__ __forceinline__ float* slot(const IpcRank& ranks, int rank, std::uint
   return reinterpret_cast<float*>(ranks.memory[rank] + kIpcSlots + parity * ranks.slot_bytes);
 }
 
+__device__ bool any_block_entered(const Params& p, int peer, std::uint32_t epoch) {
+  const auto& flags = header(p.rank, p.rank.rank).entered[epoch % 2][peer];
+  for (unsigned block = 0; block < gridDim.x; ++block) {
+    if (static_cast<std::uint32_t>(gpu::ld_acquire_sys(&flags[block])) == epoch) return true;
+  }
+  return false;
+}
+
 // Puts into the report what this thread, which waits for `peer`, knows.
 __device__ void report(const Params& p, std::uint32_t number, int peer, unsigned long long seen,
                        std::uint32_t epoch) {
@@ -43,26 +51,25 @@ __device__ void report(const Params& p, std::uint32_t number, int peer, unsigned
     gpu::st_release_sys(&to.number, number);
     gpu::st_release_sys(&to.out_of_step[peer], 1U);
   } else if (gpu::ld_acquire_sys(&to.abort) != 0) {
-    gpu::st_release_sys(&to.missing[peer], 1U);
+    gpu::st_release_sys(&to.missing[peer], any_block_entered(p, peer, epoch) ? 2U : 1U);
     gpu::st_release_sys(&to.label, p.launch.label);
     gpu::st_release_sys(&to.number, number);
   }
 }
 
-// Until block blockIdx.x of `peer` has entered this epoch too, or the host gives up.
-__device__ void wait_for(const Params& p, std::uint32_t number, int peer, std::uint32_t epoch) {
+// Until block blockIdx.x of `peer` has entered this epoch too. False: the host has given up.
+__device__ bool wait_for(const Params& p, std::uint32_t number, int peer, std::uint32_t epoch) {
   IpcHeader& own = header(p.rank, p.rank.rank);
   const unsigned long long* flag = &own.entered[epoch % 2][peer][blockIdx.x];
-  const unsigned long long wanted =
-      static_cast<unsigned long long>(p.launch.label) << 32 | epoch;
+  const unsigned long long wanted = static_cast<unsigned long long>(p.launch.label) << 32 | epoch;
   for (unsigned spins = 1;; ++spins) {
     const unsigned long long seen = gpu::ld_acquire_sys(flag);
-    if (seen == wanted) return;
+    if (seen == wanted) return true;
     if (spins % kSpinsPerLook == 0) {
       report(p, number, peer, seen, epoch);
       if (gpu::ld_acquire_sys(&p.rank.report->abort) != 0) {
         gpu::st_release_sys(&own.broken, epoch);
-        return;
+        return false;
       }
     }
     gpu::spin_pause();
@@ -117,11 +124,12 @@ __device__ __forceinline__ void update_rows(const Params& p, std::uint32_t epoch
 
 __device__ __forceinline__ void add_record(const Params& p, std::uint32_t number,
                                            std::uint64_t entered_ns, std::uint64_t all_entered_ns) {
-  IpcHeader& own = header(p.rank, p.rank.rank);
-  own.records[own.n_records % kIpcRecords] = {
-      entered_ns, all_entered_ns, gpu::global_timer(),
-      static_cast<std::uint64_t>(p.rows * p.cols) * sizeof(float), p.launch.label, number};
-  ++own.n_records;
+  IpcHeader::Records& records = header(p.rank, p.rank.rank).records;
+  records.ring[records.count % kIpcRecords] = {
+      entered_ns,          all_entered_ns,
+      gpu::global_timer(), static_cast<std::uint64_t>(p.rows * p.cols) * sizeof(float),
+      p.launch.label,      number};
+  ++records.count;
 }
 
 __global__ void __launch_bounds__(kRowThreads)
@@ -140,14 +148,16 @@ __global__ void __launch_bounds__(kRowThreads)
   fill_slot(p, epoch);
   __syncthreads();
   const int peer = static_cast<int>(threadIdx.x);
+  bool given_up = false;
   if (peer < p.rank.size && peer != p.rank.rank && blockIdx.x < p.rows) {
     gpu::st_release_sys(&header(p.rank, peer).entered[epoch % 2][p.rank.rank][blockIdx.x],
                         static_cast<unsigned long long>(p.launch.label) << 32 | epoch);
-    wait_for(p, number, peer, epoch);
+    given_up = !wait_for(p, number, peer, epoch);
   }
-  __syncthreads();
-  if (timed) all_entered_ns = gpu::global_timer();
+  const bool block_gives_up = __syncthreads_or(given_up) != 0;
   if (threadIdx.x == 0) mine = {epoch, p.launch.last ? number : number - 1};
+  if (block_gives_up) return;
+  if (timed) all_entered_ns = gpu::global_timer();
   update_rows(p, epoch);
   if (timed) add_record(p, number, entered_ns, all_entered_ns);
 }

@@ -49,9 +49,12 @@ struct IpcHeader {
     std::uint32_t calls;  ///< all-reduces so far
   };
   Block blocks[kIpcMaxBlocks];
-  std::uint32_t broken;    ///< epoch in which a wait was given up: later launches do nothing
-  std::uint32_t n_records;
-  IpcRecord records[kIpcRecords];
+  std::uint32_t broken;  ///< epoch in which a wait was given up: later launches do nothing
+  struct Records {
+    std::uint32_t count;  ///< so far; the last kIpcRecords of them are here
+    IpcRecord ring[kIpcRecords];
+  };
+  Records records;
 };
 
 /// In page-locked memory of the host.
@@ -59,7 +62,9 @@ struct IpcReport {
   std::uint32_t abort;   ///< set by the host: waiting kernels end
   std::uint32_t number;  ///< of the all-reduce that was given up; 0: none
   std::uint32_t label;   ///< of it
-  std::uint32_t missing[kIpcMaxRanks];      ///< 1: rank r had not come to it
+  /// Of whom a block waited for in vain. 1: rank r had not come to the call. 2: it had, but with
+  /// other blocks only, so that it probably waits for somebody itself.
+  std::uint32_t missing[kIpcMaxRanks];
   std::uint32_t out_of_step[kIpcMaxRanks];  ///< 1: rank r is in another call, labelled so:
   std::uint32_t label_of[kIpcMaxRanks];
 };

@@ -77,23 +77,23 @@ IpcMemory share_ipc_memory(Communicator& host, CudaBackend& backend, std::size_t
   std::shared_ptr<MappedBlocks> blocks;
   cudaIpcMemHandle_t handle{};
   agree(host, try_to([&] {
-    blocks = std::make_shared<MappedBlocks>(memory.bytes_each);
-    check_cuda(cudaMemsetAsync(blocks->own(), 0, sizeof(IpcHeader), backend.stream().get()),
-               "clearing memory");
-    backend.synchronize();
-    check_cuda(cudaIpcGetMemHandle(&handle, blocks->own()), "sharing memory with other ranks");
-  }));
-  const std::vector<std::byte> handles =
-      all_gather(host, std::as_bytes(std::span(&handle, 1)));
+          blocks = std::make_shared<MappedBlocks>(memory.bytes_each);
+          check_cuda(cudaMemsetAsync(blocks->own(), 0, sizeof(IpcHeader), backend.stream().get()),
+                     "clearing memory");
+          backend.synchronize();
+          check_cuda(cudaIpcGetMemHandle(&handle, blocks->own()),
+                     "sharing memory with other ranks");
+        }));
+  const std::vector<std::byte> handles = all_gather(host, std::as_bytes(std::span(&handle, 1)));
   agree(host, try_to([&] {
-    for (int r = 0; r < host.size(); ++r) {
-      cudaIpcMemHandle_t theirs{};
-      std::memcpy(&theirs, handles.data() + static_cast<std::size_t>(r) * sizeof theirs,
-                  sizeof theirs);
-      // A process does not get a mapping of its own memory.
-      memory.base.push_back(r == host.rank() ? blocks->own() : blocks->map(theirs));
-    }
-  }));
+          for (int r = 0; r < host.size(); ++r) {
+            cudaIpcMemHandle_t theirs{};
+            std::memcpy(&theirs, handles.data() + static_cast<std::size_t>(r) * sizeof theirs,
+                        sizeof theirs);
+            // A process does not get a mapping of its own memory.
+            memory.base.push_back(r == host.rank() ? blocks->own() : blocks->map(theirs));
+          }
+        }));
   memory.owner = std::move(blocks);
   return memory;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <span>
 #include <vector>
 
@@ -121,16 +122,17 @@ void IpcReducer::explain(double limit_s) {
   if (number == 0) return;
   const std::uint32_t label = load(report_->label);
   const Call call{Op::all_reduce, site_of(label), number};
-  std::vector<int> missing;
+  std::vector<int> missing, held_up;
   for (int r = 0; r < rank_.size; ++r) {
     if (load(report_->out_of_step[r]) != 0) {
       const std::string theirs = "all_reduce at " + site_text(site_of(load(report_->label_of[r])));
       const std::string mine = "all_reduce at " + site_text(call.site);
       fail_out_of_step(call, r, mine, theirs == mine ? theirs + " of another shape" : theirs);
     }
-    if (load(report_->missing[r]) != 0) missing.push_back(r);
+    const std::uint32_t state = load(report_->missing[r]);
+    if (state != 0) (state == 1 ? missing : held_up).push_back(r);
   }
-  fail_missing(call, missing, limit_s);
+  fail_missing(call, missing.empty() ? held_up : missing, limit_s);
 }
 
 void IpcReducer::close(Communicator& host) {
@@ -152,22 +154,24 @@ std::int64_t IpcReducer::gpu_clock_lead_ns() {
 void IpcReducer::collect() {
   if (log_ == nullptr) return;
   const std::int64_t lead_ns = gpu_clock_lead_ns();
-  const PinnedBlock memory(sizeof(IpcHeader));
-  check_cuda(cudaMemcpyAsync(memory.data(), rank_.memory[rank_.rank], sizeof(IpcHeader),
-                             cudaMemcpyDeviceToHost, backend_.stream().get()),
+  // Not the whole header: the others write to its first part.
+  constexpr std::size_t kBytes = sizeof(IpcHeader::Records);
+  const PinnedBlock memory(kBytes);
+  check_cuda(cudaMemcpyAsync(memory.data(), rank_.memory[rank_.rank] + offsetof(IpcHeader, records),
+                             kBytes, cudaMemcpyDeviceToHost, backend_.stream().get()),
              "copying the times of the calls");
   backend_.synchronize();
-  const auto& header = *reinterpret_cast<const IpcHeader*>(memory.data());
-  const std::uint32_t n_new = std::min(header.n_records - n_collected_, kIpcRecords);
-  for (std::uint32_t i = header.n_records - n_new; i != header.n_records; ++i) {
-    const IpcRecord& r = header.records[i % kIpcRecords];
+  const auto& records = *reinterpret_cast<const IpcHeader::Records*>(memory.data());
+  const std::uint32_t n_new = std::min(records.count - n_collected_, kIpcRecords);
+  for (std::uint32_t i = records.count - n_new; i != records.count; ++i) {
+    const IpcRecord& r = records.ring[i % kIpcRecords];
     log_->add({{Op::all_reduce, site_of(r.label), r.number},
                r.bytes,
                static_cast<std::int64_t>(r.entered_ns) + lead_ns,
                static_cast<std::int64_t>(r.all_entered_ns - r.entered_ns),
                static_cast<std::int64_t>(r.ended_ns - r.all_entered_ns)});
   }
-  n_collected_ = header.n_records;
+  n_collected_ = records.count;
 }
 
 }  // namespace shardlm::cuda

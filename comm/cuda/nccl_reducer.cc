@@ -118,8 +118,7 @@ void NcclReducer::start(Communicator& host) {
   const ncclUniqueId id = share_unique_id(host);
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
-  const ncclResult_t result =
-      ncclCommInitRankConfig(&comm_, host.size(), id, host.rank(), &config);
+  const ncclResult_t result = ncclCommInitRankConfig(&comm_, host.size(), id, host.rank(), &config);
   if (result != ncclSuccess && result != ncclInProgress) fail_nccl("connecting the ranks", result);
   poll("connecting the ranks", deadlines_.load_s);
 }
@@ -143,14 +142,13 @@ void NcclReducer::poll(const std::string& doing, double limit_s) {
 
 void NcclReducer::fail_nccl(const std::string& doing, ncclResult_t result) {
   const char* detail = ncclGetLastError(comm_);
-  fail(ExitCode::peer, {.what = "NCCL failed while " + doing,
-                        .found = fmt::format("{}: {}", ncclGetErrorString(result),
-                                             detail == nullptr ? "" : detail),
-                        .remedy = "the cause may be in the messages of another rank"});
+  fail(ExitCode::peer,
+       {.what = "NCCL failed while " + doing,
+        .found = fmt::format("{}: {}", ncclGetErrorString(result), detail == nullptr ? "" : detail),
+        .remedy = "the cause may be in the messages of another rank"});
 }
 
-void NcclReducer::all_reduce(const Call& call, const Tensor& addend,
-                             const ResidualUpdate& update) {
+void NcclReducer::all_reduce(const Call& call, const Tensor& addend, const ResidualUpdate& update) {
   if (addend.elements() == 0) return;
   const Tensor total = backend_.allocate(addend.rows(), addend.cols());
   if (timer_) {

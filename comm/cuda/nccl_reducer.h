@@ -62,7 +62,7 @@ class NcclReducer final : public DeviceReducer {
   std::uint64_t sizes_sent_ = 0;  ///< bit b: a message of 2^(b-1) … 2^b - 1 floats was sent
   CallsInFlight in_flight_;
   std::optional<Call> first_recorded_, last_recorded_;
-  std::string failure_;           ///< what NCCL itself says
+  std::string failure_;             ///< what NCCL itself says
   std::optional<Call> unfinished_;  ///< when it was stopped
   CallLog* log_ = nullptr;
   std::unique_ptr<CallTimer> timer_;

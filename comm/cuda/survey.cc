@@ -1,9 +1,9 @@
 // What GPUs this process finds.
-#include <cublasLt.h>
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 #include <nccl.h>
 
+#include "backend/cuda/versions.h"
 #include "comm/cuda/nccl_reducer.h"
 #include "comm/gpu.h"
 
@@ -60,7 +60,7 @@ std::string versions_text() {
   cudaDriverGetVersion(&driver);
   cudaRuntimeGetVersion(&runtime);
   ncclGetVersion(&nccl);
-  const auto cublas = static_cast<int>(cublasLtGetVersion());
+  const int cublas = cuda::cublas_version();
   return fmt::format("driver {}.{}, runtime {}.{}, cuBLASLt {}.{}, NCCL {}", driver / 1000,
                      driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10, cublas / 10000,
                      cublas / 100 % 100, cuda::nccl_version_text(nccl));

@@ -44,7 +44,8 @@ def check(ok, *shown):
 
 
 def check_steps(script, program):
-    options = ("--program", program, "--sizes", "tiny", "--dtypes", "f32", "--quick")
+    options = ("--program", program, "--sizes", "tiny", "--repeats", "3", "--dtypes", "f32",
+               "--quick")
     status, steps, whole, _ = run(script, *options, SHARDLM_FAKE_GPUS="2")
     check(status == 0 and whole["failed"] == 0, whole)
     for name in ("device", "kernels", "golden, 1 rank, nccl, own GPU",

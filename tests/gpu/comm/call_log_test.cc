@@ -114,6 +114,27 @@ TEST(CallTimes, OfReplays) {
   }
 }
 
+TEST(CallTimes, OfEachLaunchOfAMessageAboveASlot) {
+  GpuRankOptions options = by("ipc");
+  options.slot_bytes = 64;
+  run_gpu_ranks(
+      2,
+      [](int rank, DeviceCommunicator& comm, CudaBackend& backend) {
+        comm.record_calls(10);
+        OnesCall above(rank, backend, 5, 8), below(rank, backend, 1, 8);
+        above.run(comm, {SiteKind::mlp_out, 0});  // two rows a launch
+        below.run(comm, {SiteKind::mlp_out, 1});
+        const CallLog& log = comm.call_log();
+        ASSERT_EQ(log.size(), 4U);
+        const std::uint64_t numbers[] = {1, 1, 1, 2}, bytes[] = {64, 64, 32, 32};
+        for (std::size_t i = 0; i < 4; ++i) {
+          EXPECT_EQ(log[i].call.number, numbers[i]) << i;
+          EXPECT_EQ(log[i].bytes, bytes[i]) << i;
+        }
+      },
+      options);
+}
+
 TEST(CallTimes, AreKeptForAsManyCallsAsThereIsRoom) {
   for (const char* transport : {"ipc", "nccl"}) {
     run_gpu_ranks(

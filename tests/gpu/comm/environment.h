@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "doubles.h"
+#include "tests/gpu/doubles/doubles.h"
 
 namespace shardlm::cuda {
 
