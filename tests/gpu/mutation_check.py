@@ -2,7 +2,7 @@
 """Tests the tests of the CUDA back end: what orders memory there is removed, one place at a time,
 and a test has to fail.
 
-    mutation_check.py barriers --build DIR   every __syncthreads() of the kernels
+    mutation_check.py barriers --build DIR   every barrier of the kernels
     mutation_check.py waits --build DIR      every wait of the host for the device
     mutation_check.py --self-test            the search for places, on a planted source
 
@@ -37,7 +37,7 @@ WAIT_TESTS = [
     ("backend/cuda/", "unit_gpu_backend", "-*Every*"),
     ("comm/cuda/", "gpu_comm", "*"),
 ]
-BARRIER = re.compile(r"^\s*__syncthreads\(\);")
+BARRIER = re.compile(r"^\s*(__syncthreads\(\);|(?!//).*__syncthreads_(or|and|count)\()")
 WAIT = re.compile(r"^(?P<before>\s*)(return )?[\w.>-]*(stream_?|stream\(\))(\.|->)wait\(.*\);|"
                   r"^\s*check_cuda\(cudaStreamWaitEvent\(.*\);")
 
@@ -83,7 +83,7 @@ def check_barriers(build):
         survived = run(build / "tests/gpu" / program, tests,
                        SHARDLM_EMU_REMOVE_BARRIER=f"{source}:{line}")
         report(source, line, survived, time.monotonic() - start, survivors)
-    return finish("__syncthreads()", all_places, survivors)
+    return finish("barrier", all_places, survivors)
 
 
 def commands(build, target):
@@ -155,11 +155,12 @@ def self_test():
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         (root / "k").mkdir()
-        (root / "k/a.cu").write_text("  __syncthreads();\n// __syncthreads();\nf();\n")
+        (root / "k/a.cu").write_text("  __syncthreads();\n// __syncthreads();\nf();\n"
+                                     "if (__syncthreads_or(a)) return;\n// __syncthreads_or(a)\n")
         (root / "k/b.cc").write_text("  stream_.wait(piece.copied);\n  stream.wait();  // why\n"
                                      "return stream_.wait();\nvoid Stream::wait() const {\n"
                                      "  backend.stream().wait();\n")
-        assert places(root, ["k"], {".cu"}, BARRIER) == [("k/a.cu", 1)]
+        assert places(root, ["k"], {".cu"}, BARRIER) == [("k/a.cu", 1), ("k/a.cu", 4)]
         assert places(root, ["k"], {".cc"}, WAIT) == [("k/b.cc", n) for n in (1, 2, 3, 5)]
     print("the search finds what it should")
     return 0

@@ -12,7 +12,7 @@ bool same_place(const Site& a, const Site& b) {
   return a.line() == b.line() && std::strcmp(a.file_name(), b.file_name()) == 0;
 }
 
-// SHARDLM_EMU_REMOVE_BARRIER=FILE:LINE runs the kernels as if the __syncthreads() of that line were
+// SHARDLM_EMU_REMOVE_BARRIER=FILE:LINE runs the kernels as if the barrier of that line were
 // not there (FILE: the end of its path): how tests/gpu/mutation_check.py tests the tests.
 bool is_removed(const Site& site) {
   static const std::string removed = [] {
@@ -45,6 +45,7 @@ void Worker::sync_block(Site site) {
 }
 
 int Worker::sync_block_count(int predicate, Site site) {
+  if (is_removed(site)) return predicate != 0 ? 1 : 0;
   predicates_ += predicate != 0 ? 1 : 0;
   sync_block(site);
   const int count = predicates_;
