@@ -257,7 +257,7 @@ TEST(Faults, AGpuThatHangsIsNotCalledAMissingRank) {
       [](int rank, DeviceCommunicator& comm, CudaBackend& backend) {
         one_sum(rank, comm, backend);
         std::latch released(1);
-        fake::enqueue(backend.stream().get(), "hang", [&] { released.wait(); });
+        doubles::enqueue(backend.stream().get(), "hang", [&] { released.wait(); });
         std::jthread later([&] {
           std::this_thread::sleep_for(std::chrono::milliseconds(400));
           released.count_down();
@@ -277,7 +277,7 @@ TEST(Faults, AGpuThatCannotBeStoppedEndsTheProcess) {
     paths.push_back({std::make_unique<IpcReducer>(0, memory.memory(), backend, 1)});
     DeviceCommunicator comm(std::move(host), backend, std::move(paths), {0.1, 60}, "ipc", 0.2);
     std::latch never(1);
-    fake::enqueue(backend.stream().get(), "hang", [&] { never.wait(); });
+    doubles::enqueue(backend.stream().get(), "hang", [&] { never.wait(); });
     backend.synchronize();
     return 0;
   });

@@ -152,7 +152,7 @@ TEST(Nccl, AnErrorInTheBackgroundEndsTheWait) {
       [](int rank, DeviceCommunicator& comm, CudaBackend& backend) {
         OnesCall call(rank, backend, 1, 5);
         std::latch released(1);
-        fake::enqueue(backend.stream().get(), "hang", [&] { released.wait(); });
+        doubles::enqueue(backend.stream().get(), "hang", [&] { released.wait(); });
         call.run(comm, kSite);
         std::jthread later([&] {
           std::this_thread::sleep_for(std::chrono::milliseconds(300));
@@ -171,7 +171,7 @@ TEST(Nccl, AnErrorWithoutACallUnderWay) {
       1,
       [](int, DeviceCommunicator&, CudaBackend& backend) {
         std::latch released(1);
-        fake::enqueue(backend.stream().get(), "hang", [&] { released.wait(); });
+        doubles::enqueue(backend.stream().get(), "hang", [&] { released.wait(); });
         std::jthread later([&] {
           std::this_thread::sleep_for(std::chrono::milliseconds(300));
           released.count_down();
@@ -197,7 +197,7 @@ TEST(Nccl, RanksInDifferentCallsFailInsteadOfComputing) {
       },
       by_nccl(5));
   for (const std::string& error : errors) EXPECT_NE(error, "");
-  EXPECT_THAT(fake::take_async_error(), HasSubstr("ranks issued different collectives"));
+  EXPECT_THAT(doubles::take_async_error(), HasSubstr("ranks issued different collectives"));
 }
 
 TEST(Nccl, EndsAfterTheRecordedPasses) {
@@ -228,7 +228,7 @@ TEST(Nccl, AnEndThatFailsIsAnAbort) {
         },
         by_nccl());
     unsetenv("SHARDLM_FAKE_GPU_FAULT");
-    fake::take_async_error();
+    doubles::take_async_error();
   }
 }
 

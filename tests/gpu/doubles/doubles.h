@@ -35,4 +35,3 @@ std::string take_trace();
 
 }  // namespace shardlm::doubles
 
-namespace fake = shardlm::doubles;

@@ -1,5 +1,6 @@
 #include "tests/gpu/doubles/faults.h"
 
+#include <atomic>
 #include <charconv>
 #include <cstdlib>
 #include <mutex>
@@ -21,6 +22,7 @@ struct Fault {
 
 struct Faults {
   std::mutex mutex;
+  std::atomic<bool> set{false};
   std::string text;
   std::vector<Fault> list;
 };
@@ -55,10 +57,13 @@ std::vector<Fault> parse(const std::string& text) {
 
 int injected_fault(const char* function) {
   const char* text = std::getenv("SHARDLM_FAKE_GPU_FAULT");
-  if (text == nullptr) return 0;
-  const emu::Unordered unordered;
   Faults& f = faults();
+  if (text == nullptr && !f.set) return 0;
+  const emu::Unordered unordered;
   const std::lock_guard lock(f.mutex);
+  f.set = text != nullptr;
+  if (text == nullptr) f.text.clear();  // the same text set again counts from the start
+  if (text == nullptr) return 0;
   if (f.text != text) {
     f.list = parse(text);
     f.text = text;
