@@ -92,9 +92,10 @@ struct Registry {
   std::mutex mutex;
   std::unordered_map<const void*, KernelInfo> kernels;
 };
+// Never destroyed: at the end of the process a stream's thread may still be in a kernel.
 Registry& registry() {
-  static Registry r;
-  return r;
+  static Registry* const r = new Registry;
+  return *r;
 }
 
 }  // namespace
