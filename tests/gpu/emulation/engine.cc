@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstdlib>
 #include <mutex>
+#include <new>
 #include <numeric>
 #include <random>
 #include <string>
@@ -94,7 +96,8 @@ struct Registry {
 };
 // Never destroyed: at the end of the process a stream's thread may still be in a kernel.
 Registry& registry() {
-  static Registry* const r = new Registry;
+  alignas(Registry) static std::byte place[sizeof(Registry)];
+  static Registry* const r = ::new (static_cast<void*>(place)) Registry;
   return *r;
 }
 
