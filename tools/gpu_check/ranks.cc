@@ -14,6 +14,7 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "base/error.h"
+#include "comm/borrowed_communicator.h"
 #include "comm/gpu.h"
 #include "comm/shm_communicator.h"
 
@@ -83,29 +84,6 @@ void pretend_hosts(int rank) {
   setenv("NCCL_NVLS_ENABLE", "0", 1);
   setenv("NCCL_RAS_ENABLE", "0", 1);
 }
-
-/// Passes everything on to a communicator that lives longer.
-class Lent final : public Communicator {
- public:
-  explicit Lent(Communicator& to) : to_(to) {}
-  int rank() const override { return to_.rank(); }
-  int size() const override { return to_.size(); }
-  std::string describe() const override { return to_.describe(); }
-  void all_reduce(Site site, const Tensor& addend, const ResidualUpdate& update) override {
-    to_.all_reduce(site, addend, update);
-  }
-  void broadcast(Site site, std::vector<std::byte>& message, int root) override {
-    to_.broadcast(site, message, root);
-  }
-  void gather(Site site, std::span<const std::byte> mine, std::vector<std::vector<std::byte>>& all,
-              int root) override {
-    to_.gather(site, mine, all, root);
-  }
-  void barrier(Site site) override { to_.barrier(site); }
-
- private:
-  Communicator& to_;
-};
 
 // Whether each of the first `size` GPUs can map the memory of each other one.
 bool all_are_peers(const GpuSurvey& survey, int size) {
@@ -200,8 +178,8 @@ void HostEnd::with_device(const Precision& precision, bool graphs, const DeviceB
                                .peer_access = peer_access_,
                                .shared_gpu = options_.size > 1 && options_.gpus == "shared",
                                .device = device_};
-  const auto comm = make_gpu_communicator(std::make_unique<Lent>(*host_), *backend, options_.comm,
-                                          placement, options_.deadlines);
+  const auto comm = make_gpu_communicator(std::make_unique<BorrowedCommunicator>(*host_), *backend,
+                                          options_.comm, placement, options_.deadlines);
   body(*comm, *backend);
 }
 

@@ -68,7 +68,7 @@ void run_gpu_ranks(int size, const MakeCommunicator& make, const GpuRankBody& bo
       [&](int rank, Communicator& host, Backend&) {
         const DType t = options.dtype;
         CudaBackend backend({.device = rank, .precision = {t, t, t}, .graphs = true});
-        const auto comm = make(std::make_unique<ForwardingCommunicator>(host), backend);
+        const auto comm = make(std::make_unique<BorrowedCommunicator>(host), backend);
         body(rank, *comm, backend);
       },
       hosts);

@@ -8,34 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "comm/borrowed_communicator.h"
 #include "comm/cuda/device_communicator.h"
 #include "comm/cuda/ipc_memory.h"
 #include "tests/support/thread_ranks.h"
 
 namespace shardlm::cuda {
-
-/// Another communicator's end, for those that want to own their host's.
-class ForwardingCommunicator final : public Communicator {
- public:
-  explicit ForwardingCommunicator(Communicator& to) : to_(to) {}
-  int rank() const override { return to_.rank(); }
-  int size() const override { return to_.size(); }
-  std::string describe() const override { return to_.describe(); }
-  void all_reduce(Site site, const Tensor& addend, const ResidualUpdate& update) override {
-    to_.all_reduce(site, addend, update);
-  }
-  void broadcast(Site site, std::vector<std::byte>& message, int root) override {
-    to_.broadcast(site, message, root);
-  }
-  void gather(Site site, std::span<const std::byte> mine, std::vector<std::vector<std::byte>>& all,
-              int root) override {
-    to_.gather(site, mine, all, root);
-  }
-  void barrier(Site site) override { to_.barrier(site); }
-
- private:
-  Communicator& to_;
-};
 
 /// A time limit of tests in which a rank does not come: sanitizers make good calls slow too.
 #if defined(SHARDLM_EMU_TSAN) || defined(SHARDLM_EMU_ASAN)

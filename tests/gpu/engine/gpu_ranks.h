@@ -5,33 +5,11 @@
 #include <string>
 #include <utility>
 
+#include "comm/borrowed_communicator.h"
 #include "comm/gpu.h"
 #include "tests/parallel/model_ranks.h"
 
 namespace shardlm {
-
-/// A communicator that someone else owns.
-class BorrowedCommunicator final : public Communicator {
- public:
-  explicit BorrowedCommunicator(Communicator& comm) : comm_(comm) {}
-  int rank() const override { return comm_.rank(); }
-  int size() const override { return comm_.size(); }
-  std::string describe() const override { return comm_.describe(); }
-  void all_reduce(Site site, const Tensor& addend, const ResidualUpdate& update) override {
-    comm_.all_reduce(site, addend, update);
-  }
-  void broadcast(Site site, std::vector<std::byte>& message, int root) override {
-    comm_.broadcast(site, message, root);
-  }
-  void gather(Site site, std::span<const std::byte> mine, std::vector<std::vector<std::byte>>& all,
-              int root) override {
-    comm_.gather(site, mine, all, root);
-  }
-  void barrier(Site site) override { comm_.barrier(site); }
-
- private:
-  Communicator& comm_;
-};
 
 struct GpuRankOptions {
   std::string comm = "nccl";

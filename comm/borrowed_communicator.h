@@ -1,0 +1,33 @@
+// A communicator that someone else owns, for what wants to own its host's (make_gpu_communicator):
+// ranks of tests and tools keep theirs.
+#pragma once
+
+#include "comm/communicator.h"
+
+namespace shardlm {
+
+/// Passes everything on to `to`, which lives longer.
+class BorrowedCommunicator final : public Communicator {
+ public:
+  explicit BorrowedCommunicator(Communicator& to) : to_(to) {}
+  int rank() const override { return to_.rank(); }
+  int size() const override { return to_.size(); }
+  std::string describe() const override { return to_.describe(); }
+  void all_reduce(Site site, const Tensor& addend, const ResidualUpdate& update) override {
+    to_.all_reduce(site, addend, update);
+  }
+  void broadcast(Site site, std::vector<std::byte>& message, int root) override {
+    to_.broadcast(site, message, root);
+  }
+  void gather(Site site, std::span<const std::byte> mine, std::vector<std::vector<std::byte>>& all,
+              int root) override {
+    to_.gather(site, mine, all, root);
+  }
+  void barrier(Site site) override { to_.barrier(site); }
+  bool recordable() const override { return to_.recordable(); }
+
+ private:
+  Communicator& to_;
+};
+
+}  // namespace shardlm
