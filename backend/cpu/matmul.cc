@@ -56,14 +56,16 @@ void Matmul::run_unit(const Call& call, std::int64_t unit, int worker) {
   const auto* panel = reinterpret_cast<const float*>(call.w.panel(p));
   if (layout.dtype != DType::f32) {
     std::vector<float>& unpacked = unpacked_[static_cast<std::size_t>(worker)];
-    unpacked.resize(static_cast<std::size_t>(layout.tiles() * PanelLayout::kInputs * kPanel));
+    unpacked.resize(static_cast<std::size_t>(layout.tiles() * PanelLayout::kInputs * kPanel) + 16);
+    auto* aligned = reinterpret_cast<float*>(
+        (reinterpret_cast<std::uintptr_t>(unpacked.data()) + 63) / 64 * 64);
     for (std::int64_t t = 0; t < layout.tiles(); ++t) {
       unpack_tile(layout.dtype,
                   call.w.panel(p) + t * static_cast<std::int64_t>(layout.tile_bytes()),
                   std::min(PanelLayout::kInputs, layout.in - t * PanelLayout::kInputs),
-                  unpacked.data() + t * PanelLayout::kInputs * kPanel);
+                  aligned + t * PanelLayout::kInputs * kPanel);
     }
-    panel = unpacked.data();
+    panel = aligned;
   }
 
   const bool full = width == kPanel;
