@@ -13,6 +13,9 @@ class BorrowedCommunicator final : public Communicator {
   int rank() const override { return to_.rank(); }
   int size() const override { return to_.size(); }
   std::string describe() const override { return to_.describe(); }
+  std::optional<Tensor> addend(Site site, std::int64_t rows, std::int64_t cols) override {
+    return to_.addend(site, rows, cols);
+  }
   void all_reduce(Site site, const Tensor& addend, const ResidualUpdate& update) override {
     to_.all_reduce(site, addend, update);
   }

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,6 +30,13 @@ class Communicator {
   virtual int rank() const = 0;
   virtual int size() const = 0;
   virtual std::string describe() const = 0;  ///< "shared memory, 2 ranks"
+
+  /// Memory [rows, cols] where this rank may write its addend of the next collective, an all_reduce
+  /// at `site`, so that the others read it where it was written. None: any tensor will do.
+  virtual std::optional<Tensor> addend(Site /*site*/, std::int64_t /*rows*/,
+                                       std::int64_t /*cols*/) {
+    return std::nullopt;
+  }
 
   /// Sums the ranks' addends [T, n] in rank order (so with equal bits on all ranks) and applies
   /// the sum to the residual stream as ResidualUpdate says. T and n are the same on all ranks.

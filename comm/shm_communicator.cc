@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <utility>
 
 #include "base/error.h"
 #include "comm/residual_rows.h"
@@ -64,8 +65,8 @@ ShmCommunicator::Flags& ShmCommunicator::flags(int rank) const {
   return *reinterpret_cast<Flags*>(segments_.base[static_cast<std::size_t>(rank)]);
 }
 
-std::byte* ShmCommunicator::slot(int rank) const {
-  return segments_.base[static_cast<std::size_t>(rank)] + sizeof(Flags) + phase_ % 2 * slot_bytes_;
+std::byte* ShmCommunicator::slot(int rank, std::uint64_t phase) const {
+  return segments_.base[static_cast<std::size_t>(rank)] + sizeof(Flags) + phase % 2 * slot_bytes_;
 }
 
 std::uint64_t ShmCommunicator::mark(int rank) const {
@@ -102,10 +103,15 @@ std::string ShmCommunicator::label_text(const Label& label) {
 // ---- phases ----
 
 void ShmCommunicator::next_phase(const Call& call) {
+  wait_for_slot(call, phase_ + 1);
   ++phase_;
-  if (phase_ <= all_done_ + 2) return;
-  wait_for(call, 0, size_, done_mark(phase_ - 2));
-  all_done_ = phase_ - 2;
+}
+
+// Until all are done with the phase that used the slot before.
+void ShmCommunicator::wait_for_slot(const Call& call, std::uint64_t phase) {
+  if (phase <= all_done_ + 2) return;
+  wait_for(call, 0, size_, done_mark(phase - 2));
+  all_done_ = phase - 2;
 }
 
 void ShmCommunicator::arrive(const Label& label) {
@@ -161,11 +167,27 @@ void ShmCommunicator::check_labels(const Call& call, const Label& mine, bool sam
 
 // ---- collectives ----
 
+Call ShmCommunicator::begin(Op op, Site site) {
+  check(op == Op::all_reduce || !addend_given_, "an addend was given out and not reduced");
+  addend_given_ = false;
+  return {op, site, ++calls_};
+}
+
+std::optional<Tensor> ShmCommunicator::addend(Site site, std::int64_t rows, std::int64_t cols) {
+  const std::int64_t bytes = rows * cols * static_cast<std::int64_t>(sizeof(float));
+  if (bytes == 0 || std::cmp_greater(bytes, slot_bytes_)) return std::nullopt;
+  wait_for_slot({Op::all_reduce, site, calls_ + 1}, phase_ + 1);
+  addend_given_ = true;
+  return Tensor::borrow(reinterpret_cast<float*>(slot(rank_, phase_ + 1)), rows, cols);
+}
+
 // Brings the ranks' equal parts [rows, cols], each within a slot, into addends_.
 void ShmCommunicator::exchange(const Call& call, const Label& label, const Tensor& part) {
   next_phase(call);
   const auto floats = static_cast<std::size_t>(part.elements());
-  if (floats > 0) backend_.download(part, {reinterpret_cast<float*>(slot(rank_)), floats});
+  auto* const mine = reinterpret_cast<float*>(slot(rank_));
+  const bool in_place = floats > 0 && part.address(0) == slot(rank_);
+  if (floats > 0 && !in_place) backend_.download(part, {mine, floats});
   arrive(label);
   wait_for_all(call);
   check_labels(call, label, true);

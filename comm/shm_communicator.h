@@ -3,7 +3,8 @@
 // Each rank owns a segment: a line of flags that it alone writes, and two slots for data. A
 // collective is one or more *phases*, numbered from 1 on all ranks alike. In phase s a rank
 //   1. waits until all ranks are done with phase s-2, whose slot (s mod 2) it is about to reuse,
-//   2. copies its data into that slot and marks itself arrived (2s, a release store),
+//   2. puts its data into that slot and marks itself arrived (2s, a release store): a matmul may
+//      have written an all-reduce's addend there in the first place (addend()),
 //   3. waits for the marks of those whose data it wants (acquire loads), and reads their slots,
 //   4. marks itself done (2s+1).
 // The marks only grow, so nothing is ever reset, and a wait is one comparison. Step 1 costs nothing
@@ -53,6 +54,8 @@ class ShmCommunicator final : public Communicator {
   int size() const override { return size_; }
   std::string describe() const override;
 
+  /// In this rank's slot, if the addend fits one.
+  std::optional<Tensor> addend(Site site, std::int64_t rows, std::int64_t cols) override;
   /// The addends are summed straight from the ranks' slots, in one pass with the update. Messages
   /// above a slot go in chunks of whole rows; a row above a slot is summed by columns first.
   void all_reduce(Site site, const Tensor& addend, const ResidualUpdate& update) override;
@@ -79,13 +82,15 @@ class ShmCommunicator final : public Communicator {
   static std::string label_text(const Label& label);
 
   Flags& flags(int rank) const;
-  std::byte* slot(int rank) const;  ///< of the current phase
+  std::byte* slot(int rank, std::uint64_t phase) const;
+  std::byte* slot(int rank) const { return slot(rank, phase_); }
   std::uint64_t mark(int rank) const;
   bool left(int rank) const;
   Label label(int rank) const;
 
-  Call begin(Op op, Site site) { return {op, site, ++calls_}; }
+  Call begin(Op op, Site site);
   void next_phase(const Call& call);
+  void wait_for_slot(const Call& call, std::uint64_t phase);
   void arrive(const Label& label);
   void finish();
   void wait_for(const Call& call, int first, int last, std::uint64_t mark);
@@ -107,6 +112,7 @@ class ShmCommunicator final : public Communicator {
   std::uint64_t all_done_ = 0;   ///< all ranks are known to be done with this phase
   std::vector<Tensor> addends_;  ///< the ranks' slots of the current phase
   std::vector<float> sum_;       ///< a row above a slot
+  bool addend_given_ = false;    ///< the next slot is being written: the next call is all_reduce
 };
 
 }  // namespace shardlm

@@ -34,7 +34,7 @@ RowParallelLinear::RowParallelLinear(const Context& context, WeightSource& sourc
 }
 
 Partial RowParallelLinear::operator()(const Tensor& x) const {
-  Tensor y = context_.backend.allocate(x.rows(), weight_->out());
+  Tensor y = allocate_addend(context_, names_.site, x.rows(), weight_->out());
   context_.backend.matmul(x, *weight_, nullptr, y);
   return Partial(names_.site, std::move(y), &bias_, names_.sum, names_.residual);
 }

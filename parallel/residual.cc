@@ -5,6 +5,13 @@
 
 namespace shardlm {
 
+Tensor allocate_addend(const Context& context, Site site, std::int64_t rows, std::int64_t cols) {
+  if (!context.tap.listening()) {  // a dump gathers in between
+    if (std::optional<Tensor> place = context.comm.addend(site, rows, cols)) return *place;
+  }
+  return context.backend.allocate(rows, cols);
+}
+
 void ResidualStream::add(Partial partial) {
   settle(nullptr, nullptr);
   pending_ = std::move(partial);

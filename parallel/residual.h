@@ -37,6 +37,11 @@ class [[nodiscard]] Partial {
   const std::string* residual_name_;
 };
 
+/// Where a layer writes its addend [rows, cols] for the all-reduce at `site`: where the
+/// communicator wants it, else in a tensor of the back end. No other collective may come before
+/// that all-reduce.
+Tensor allocate_addend(const Context& context, Site site, std::int64_t rows, std::int64_t cols);
+
 /// The residual stream [T, n_embd], equal on all ranks. add() leaves the reduction pending, so that
 /// the normed() that follows does all-reduce + bias + residual + LayerNorm in one pass.
 class ResidualStream {

@@ -17,7 +17,7 @@ VocabTable load_vocab_table(const Context& context, WeightSource& source, const 
 }
 
 Partial VocabParallelEmbedding::operator()(const Indices& ids) const {
-  Tensor out = context_.backend.allocate(ids.size(), table_->in());
+  Tensor out = allocate_addend(context_, {SiteKind::embed}, ids.size(), table_->in());
   context_.backend.embed(*table_, ids, static_cast<std::int32_t>(ids_.begin), out);
   return Partial({SiteKind::embed}, std::move(out), nullptr, sum_name_, residual_name_);
 }

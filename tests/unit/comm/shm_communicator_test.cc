@@ -56,6 +56,42 @@ TEST_P(ShmRanks, SumsAreExactAtAnySize) {
       options);
 }
 
+// Rank r's addend is r + 1 everywhere, written into the communicator's own memory.
+TEST_P(ShmRanks, AddendsAreReadWhereTheyWereWritten) {
+  ThreadRankOptions options;
+  options.slot_bytes = 1024;
+  run_ranks(
+      GetParam(),
+      [](int rank, Communicator& comm, Backend& backend) {
+        std::vector<std::byte> message;
+        for (int round = 0; round < 50; ++round) {
+          if (round % 3 == 0) comm.broadcast({SiteKind::step}, message, 0);
+          const std::optional<Tensor> addend = comm.addend(kSum, 2, 128);
+          ASSERT_TRUE(addend);
+          std::fill_n(addend->row(0), 256, static_cast<float>(rank + 1));
+          Tensor residual = backend.allocate(2, 128);
+          backend.upload(std::vector<float>(256, static_cast<float>(round)), residual);
+          ResidualUpdate update;
+          update.residual = &residual;
+          comm.all_reduce(kSum, *addend, update);
+          std::vector<float> found(256);
+          backend.download(residual, found);
+          const float sum = static_cast<float>(comm.size() * (comm.size() + 1)) / 2;
+          EXPECT_EQ(found, std::vector<float>(256, static_cast<float>(round) + sum));
+        }
+        EXPECT_FALSE(comm.addend(kSum, 2, 129));
+        EXPECT_FALSE(comm.addend(kSum, 0, 128));
+      },
+      options);
+}
+
+TEST(ShmCommunicator, AnAddendThatIsNotReducedIsABug) {
+  run_ranks(2, [](int, Communicator& comm, Backend&) {
+    ASSERT_TRUE(comm.addend(kSum, 1, 8));
+    EXPECT_THAT(error_of([&] { comm.barrier(kSum); }), HasSubstr("given out and not reduced"));
+  });
+}
+
 TEST_P(ShmRanks, RandomSumsHaveTheBitsOfTheRankOrder) {
   ThreadRankOptions options;
   options.slot_bytes = 4096;
