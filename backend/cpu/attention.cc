@@ -127,7 +127,7 @@ void Attention::make_room(const Call& call, std::int64_t runs) {
   const std::int64_t state = TileState::floats(call.stride());
   const std::int64_t kept = threads_.size() == 1 ? 0 : runs;  // alone, nothing is split
   const std::int64_t needed =
-      QueryTile::packed_floats(call.cache.head_dim()) + kTileRows * kRunTokens + (2 + kept) * state;
+      QueryTile::packed_floats(call.cache.head_dim()) + kTileRoom * kRunTokens + (2 + kept) * state;
   if (needed <= scratch_floats_) return;
   // Powers of two: a growing sequence meets few of these.
   const std::uint64_t floats = std::bit_ceil(static_cast<std::uint64_t>(needed));
@@ -141,7 +141,7 @@ Attention::Scratch Attention::scratch_of(const Call& call, std::int64_t part) co
   Scratch found;
   found.q = scratch_.floats() + part * scratch_floats_;
   found.scores = found.q + QueryTile::packed_floats(call.cache.head_dim());
-  found.state = found.scores + kTileRows * kRunTokens;
+  found.state = found.scores + kTileRoom * kRunTokens;
   found.run = found.state + state;
   found.split = found.run + state;
   return found;

@@ -26,8 +26,9 @@ static_assert(kTileRows % kTall == 0);
 /// Chebyshev nodes of [-1/2, 1/2], relative error 1e-8).
 HWY_INLINE VecF Exp2(VecF x) {
   const F d;
-  const auto n = hn::NearestInt(x);
-  const VecF f = hn::Sub(x, hn::ConvertTo(d, n));
+  const VecF whole = hn::Set(d, 0x1.8p23F);  // added, it leaves n in the lowest bits
+  const VecF shifted = hn::Add(x, whole);
+  const VecF f = hn::Sub(x, hn::Sub(shifted, whole));
   VecF p = hn::Set(d, 0.000154531634F);
   p = hn::MulAdd(p, f, hn::Set(d, 0.00133908633F));
   p = hn::MulAdd(p, f, hn::Set(d, 0.00961808302F));
@@ -35,7 +36,8 @@ HWY_INLINE VecF Exp2(VecF x) {
   p = hn::MulAdd(p, f, hn::Set(d, 0.240226507F));
   p = hn::MulAdd(p, f, hn::Set(d, 0.693147182F));
   p = hn::MulAdd(p, f, hn::Set(d, 1.0F));
-  const auto power = hn::ShiftLeft<23>(hn::Add(n, hn::Set(I32(), 127)));
+  const I32 di;
+  const auto power = hn::ShiftLeft<23>(hn::Add(hn::BitCast(di, shifted), hn::Set(di, 127)));
   // Below -125 (minus infinity too) nothing of the above holds. A NaN goes through.
   return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -125.0F)), hn::Mul(p, hn::BitCast(d, power)));
 }
@@ -45,61 +47,67 @@ HWY_INLINE std::byte* PartOf(const HeadCache& cache, std::int64_t token) {
   return cache.part + cache.blocks[block] * cache.block_bytes;
 }
 
-/// scores[r][v] = sum over d ascending of q[r][d] key[d], for kRows rows and kVectors vectors of
-/// tokens. keys[v]: [head_dim][16].
+/// Vectors of tokens: where their keys stand, [head_dim][16], and the keys' scales.
+template <class Kv, int kVectors>
+struct KeyVectors {
+  const typename Kv::T* keys[kVectors];
+  const float* scales[kVectors];
+};
+
+/// scores[r][v] = sum over d ascending of q[r][d] key[d], for kRows rows and kVectors vectors.
 template <class Kv, int kRows, int kVectors>
-HWY_NOINLINE void ScoreTile(const typename Kv::T* const* keys, const float* q, std::int64_t dims,
-                            VecF (*HWY_RESTRICT to)[kVectors]) {
+HWY_NOINLINE void ScoreTile(const KeyVectors<Kv, kVectors>& from, const float* q, std::int64_t dims,
+                            float* HWY_RESTRICT scores) {
+  const F d;
   const typename Kv::T* k[kVectors];
-  for (int v = 0; v < kVectors; ++v) k[v] = keys[v];
+  for (int v = 0; v < kVectors; ++v) k[v] = from.keys[v];
   VecF sum[kRows][kVectors];
   for (int r = 0; r < kRows; ++r) {
-    for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::Zero(F());
+    for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::Zero(d);
   }
-  for (; dims > 0; dims -= kPackedDims, q += kTileRows * kPackedDims) {
+  do {
     const std::int64_t count = std::min(dims, kPackedDims);
-    for (std::int64_t i = 0; i < count; ++i) {
+    std::int64_t i = 0;
+    do {
       VecF key[kVectors];
       for (int v = 0; v < kVectors; ++v) {
         key[v] = Kv::Load(k[v]);
         k[v] += kGroup;
       }
       for (int r = 0; r < kRows; ++r) {
-        const VecF x = hn::Set(F(), q[r * kPackedDims + i]);
+        const VecF x = hn::Set(d, q[r * kPackedDims + i]);
         for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::MulAdd(x, key[v], sum[r][v]);
       }
+    } while (++i < count);
+    dims -= kPackedDims;
+    q += kTileRoom * kPackedDims;
+  } while (dims > 0);
+  for (int v = 0; v < kVectors; ++v) {
+    VecF scale = hn::Zero(d);
+    if constexpr (Kv::kScaled) scale = hn::Load(d, from.scales[v]);
+    for (int r = 0; r < kRows; ++r) {
+      VecF score = sum[r][v];
+      if constexpr (Kv::kScaled) score = hn::Mul(score, scale);
+      hn::Store(score, d, scores + r * kRunTokens + v * kStep);
     }
-  }
-  for (int r = 0; r < kRows; ++r) {
-    for (int v = 0; v < kVectors; ++v) to[r][v] = sum[r][v];
   }
 }
 
-/// The scores of kRows rows for `vectors` <= kVectors vectors of tokens from `token` on; `scores`
-/// stands at that token.
+/// The scores of kRows rows for `vectors` <= kVectors vectors of tokens from `token` on (behind
+/// them something undefined); `scores` stands at that token.
 template <class Kv, int kRows, int kVectors>
 HWY_INLINE void ScoreRows(const HeadCache& cache, std::int64_t token, std::int64_t vectors,
                           const float* q, float* scores) {
-  using T = typename Kv::T;
-  const T* keys[kVectors];
-  const float* scales[kVectors];
+  KeyVectors<Kv, kVectors> from;
   for (int v = 0; v < kVectors; ++v) {  // too many at the end: the last one once more
     const std::int64_t at = token + std::min<std::int64_t>(v, vectors - 1) * kStep;
     const std::byte* part = PartOf(cache, at);
     const std::int64_t in_block = at % cache.block_tokens;
-    keys[v] = reinterpret_cast<const T*>(part) + in_block / kGroup * kGroup * cache.head_dim +
-              in_block % kGroup;
-    scales[v] = reinterpret_cast<const float*>(part + cache.key_scales_at) + in_block;
+    from.keys[v] = reinterpret_cast<const typename Kv::T*>(part) +
+                   in_block / kGroup * kGroup * cache.head_dim + in_block % kGroup;
+    from.scales[v] = reinterpret_cast<const float*>(part + cache.key_scales_at) + in_block;
   }
-  VecF sum[kRows][kVectors];
-  ScoreTile<Kv, kRows, kVectors>(keys, q, cache.head_dim, sum);
-  for (int v = 0; v < kVectors && v < vectors; ++v) {
-    for (int r = 0; r < kRows; ++r) {
-      VecF score = sum[r][v];
-      if constexpr (Kv::kScaled) score = hn::Mul(score, hn::Load(F(), scales[v]));
-      hn::Store(score, F(), scores + r * kRunTokens + v * kStep);
-    }
-  }
+  ScoreTile<Kv, kRows, kVectors>(from, q, cache.head_dim, scores);
 }
 
 template <class Kv, int kRows>
@@ -116,37 +124,47 @@ HWY_INLINE void ScoreRun(const HeadCache& cache, std::int64_t begin, std::int64_
   }
 }
 
-/// scores[j] becomes the weight of token begin + j, j < count: 2^(score - largest score), times the
-/// value's scale if it has one. A NaN among the scores may be missed by `top`, never by `total`.
-template <class Kv>
-HWY_INLINE void Weigh(const HeadCache& cache, std::int64_t begin, std::int64_t count, float* scores,
-                      float* total, float* top) {
+/// scores[r][j] becomes the weight of token begin + j, j < counts[r]: 2^(score - largest score),
+/// times the value's scale if it has one. The counts ascend. A NaN among the scores may be missed
+/// by `tops`, never by `totals`.
+template <class Kv, int kRows>
+HWY_INLINE void Weigh(const HeadCache& cache, std::int64_t begin, const std::int64_t* counts,
+                      float* scores, float* totals, float* tops) {
   const F d;
-  const std::int64_t padded = (count + kGroup - 1) / kGroup * kGroup;
+  const std::int64_t padded = (counts[kRows - 1] + kGroup - 1) / kGroup * kGroup;
   constexpr float kNever = -std::numeric_limits<float>::infinity();
-  std::fill(scores + count, scores + padded, kNever);
-  VecF largest = hn::Set(d, kNever);
+  VecF top[kRows], sum[kRows];
+  for (int r = 0; r < kRows; ++r) {
+    float* row = scores + r * kRunTokens;
+    for (std::int64_t j = counts[r]; j < padded; ++j) row[j] = kNever;
+    top[r] = hn::Set(d, kNever);
+    sum[r] = hn::Zero(d);
+  }
   for (std::int64_t j = 0; j < padded; j += kStep) {
-    largest = hn::Max(largest, hn::Load(d, scores + j));
+    for (int r = 0; r < kRows; ++r) {
+      top[r] = hn::Max(top[r], hn::Load(d, scores + r * kRunTokens + j));
+    }
   }
-  largest = hn::MaxOfLanes(d, largest);
-  VecF sum = hn::Zero(d);
-  for (std::int64_t j = 0; j < padded; j += kGroup) {
-    const float* scales = nullptr;
+  for (int r = 0; r < kRows; ++r) top[r] = hn::MaxOfLanes(d, top[r]);
+  for (std::int64_t j = 0; j < padded; j += kStep) {
+    VecF scale = hn::Zero(d);
     if constexpr (Kv::kScaled) {
-      scales = reinterpret_cast<const float*>(PartOf(cache, begin + j) + cache.value_scales_at) +
-               (begin + j) % cache.block_tokens;
+      scale = hn::Load(
+          d, reinterpret_cast<const float*>(PartOf(cache, begin + j) + cache.value_scales_at) +
+                 (begin + j) % cache.block_tokens);
     }
-    for (std::int64_t i = 0; i < kGroup; i += kStep) {
-      const VecF weight = Exp2(hn::Sub(hn::Load(d, scores + j + i), largest));
-      sum = hn::Add(sum, weight);
-      VecF stored = weight;
-      if constexpr (Kv::kScaled) stored = hn::Mul(weight, hn::Load(d, scales + i));
-      hn::Store(stored, d, scores + j + i);
+    for (int r = 0; r < kRows; ++r) {
+      float* at = scores + r * kRunTokens + j;
+      VecF weight = Exp2(hn::Sub(hn::Load(d, at), top[r]));
+      sum[r] = hn::Add(sum[r], weight);
+      if constexpr (Kv::kScaled) weight = hn::Mul(weight, scale);
+      hn::Store(weight, d, at);
     }
   }
-  *total = hn::GetLane(hn::SumOfLanes(d, sum));
-  *top = hn::GetLane(largest);
+  for (int r = 0; r < kRows; ++r) {
+    totals[r] = hn::GetLane(hn::SumOfLanes(d, sum[r]));
+    tops[r] = hn::GetLane(top[r]);
+  }
 }
 
 /// sums[r][0 .. kVectors vectors) += weights[r][token - begin] value[token], tokens ascending in
@@ -161,23 +179,25 @@ HWY_NOINLINE void AddValues(const HeadCache& cache, std::int64_t column, std::in
   for (int r = 0; r < kRows; ++r) {
     for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::Load(d, sums + r * stride + v * kStep);
   }
-  while (from < end) {
+  do {
     const std::int64_t in_block = from % cache.block_tokens;
     const auto* value =
         reinterpret_cast<const typename Kv::T*>(PartOf(cache, from) + cache.values_at) +
         in_block * stride + column;
     const std::int64_t count = std::min(end - from, cache.block_tokens - in_block);
-    for (std::int64_t j = 0; j < count; ++j, value += stride) {
+    std::int64_t j = 0;
+    do {
       VecF x[kVectors];
       for (int v = 0; v < kVectors; ++v) x[v] = Kv::Load(value + v * kStep);
       for (int r = 0; r < kRows; ++r) {
         const VecF weight = hn::Set(d, weights[r * kRunTokens + j]);
         for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::MulAdd(weight, x[v], sum[r][v]);
       }
-    }
+      value += stride;
+    } while (++j < count);
     from += count;
     weights += count;
-  }
+  } while (from < end);
   for (int r = 0; r < kRows; ++r) {
     for (int v = 0; v < kVectors; ++v) hn::Store(sum[r][v], d, sums + r * stride + v * kStep);
   }
@@ -208,9 +228,14 @@ HWY_NOINLINE void AttendRows(const QueryTile& tile, std::int64_t begin, std::int
   float* scores = tile.scores + first * kRunTokens;
   float* sums = to.sums + first * to.stride;
   ScoreRun<Kv, kRows>(cache, begin, end_of(first + rows - 1), tile.q + first * kPackedDims, scores);
-  for (std::int64_t r = 0; r < rows; ++r) {
-    Weigh<Kv>(cache, begin, end_of(first + r) - begin, scores + r * kRunTokens,
-              to.totals + first + r, to.tops + first + r);
+  constexpr int kTogether = kRows % 4 == 0 ? 4 : kRows % 2 == 0 ? 2 : 1;
+  for (int r = 0; r < kRows; r += kTogether) {
+    std::int64_t counts[kTogether];
+    for (int i = 0; i < kTogether; ++i) {
+      counts[i] = end_of(first + std::min<std::int64_t>(r + i, rows - 1)) - begin;
+    }
+    Weigh<Kv, kTogether>(cache, begin, counts, scores + r * kRunTokens, to.totals + first + r,
+                         to.tops + first + r);
   }
   std::fill_n(sums, kRows * to.stride, 0.0F);
   const std::int64_t common = end_of(first);  // all rows see these; then each goes on alone
@@ -260,7 +285,7 @@ void PackQueries(const float* q, std::int64_t stride, float scale, const QueryTi
     for (std::int64_t i = 0; i < dim; i += kStep) {
       const float* from = q + r * stride + i;
       float* to =
-          tile.q + i / kPackedDims * kPackedDims * kTileRows + r * kPackedDims + i % kPackedDims;
+          tile.q + i / kPackedDims * kPackedDims * kTileRoom + r * kPackedDims + i % kPackedDims;
       const VecF x = dim - i >= kStep ? hn::LoadU(F(), from)
                                       : LoadPart(from, static_cast<std::size_t>(dim - i));
       hn::Store(hn::Mul(x, factor), F(), to);
@@ -290,9 +315,9 @@ void FinishRows(const TileState& state, const QueryTile& tile, float* out,
   const F d;
   const std::int64_t dim = tile.cache.head_dim;
   for (std::int64_t r = 0; r < tile.rows; ++r) {
-    const VecF total = hn::Set(d, state.totals[r]);
+    const VecF inverse = hn::Div(hn::Set(d, 1.0F), hn::Set(d, state.totals[r]));
     for (std::int64_t i = 0; i < dim; i += kStep) {
-      const VecF result = hn::Div(hn::Load(d, state.sums + r * state.stride + i), total);
+      const VecF result = hn::Mul(hn::Load(d, state.sums + r * state.stride + i), inverse);
       float* to = out + r * out_stride + i;
       if (dim - i >= kStep) {
         hn::StoreU(result, d, to);

@@ -13,21 +13,22 @@ namespace shardlm {
 
 constexpr std::int64_t kRunTokens = 256;  // keys that share one softmax
 constexpr std::int64_t kTileRows = 12;    // queries that share the reading of keys and values
+constexpr std::int64_t kTileRoom = 16;    // rows that a tile's memory has room for: kernels come in
+                                          // few heights, and compute rows that are not there
 constexpr std::int64_t kPackedDims = 64;  // see QueryTile::q
 
 /// The softmax of each row over some of its keys: sums [row][stride] of weight times value, the
 /// weights' own sum, and the largest score, which the weights are relative to (weight 1).
 struct TileState {
   float* sums = nullptr;
-  float* totals = nullptr;  ///< [kTileRows]
-  float* tops = nullptr;    ///< [kTileRows]
+  float* totals = nullptr;  ///< [kTileRoom]
+  float* tops = nullptr;    ///< [kTileRoom]
   std::int64_t stride = 0;  ///< head_dim rounded up to 16
 
-  static constexpr std::int64_t kRoom = 16;  // for kTileRows floats, aligned
-  static std::int64_t floats(std::int64_t stride) { return kTileRows * stride + 2 * kRoom; }
+  static std::int64_t floats(std::int64_t stride) { return kTileRoom * (stride + 2); }
   static TileState at(float* memory, std::int64_t stride) {
-    float* totals = memory + kTileRows * stride;
-    return {memory, totals, totals + kRoom, stride};
+    float* totals = memory + kTileRoom * stride;
+    return {memory, totals, totals + kTileRoom, stride};
   }
 };
 
@@ -36,11 +37,11 @@ struct QueryTile {
   HeadCache cache;
   std::int64_t rows = 0;      ///< 1 ... kTileRows
   std::int64_t position = 0;  ///< of the first row, which sees position + 1 keys
-  float* q = nullptr;         ///< packed, [dims / 64][kTileRows][64]: see pack_queries
-  float* scores = nullptr;    ///< scratch [kTileRows][kRunTokens]
+  float* q = nullptr;         ///< packed, [dims / 64][kTileRoom][64]: see pack_queries
+  float* scores = nullptr;    ///< scratch [kTileRoom][kRunTokens]
 
   static std::int64_t packed_floats(std::int64_t dim) {
-    return (dim + kPackedDims - 1) / kPackedDims * kPackedDims * kTileRows;
+    return (dim + kPackedDims - 1) / kPackedDims * kPackedDims * kTileRoom;
   }
 };
 

@@ -64,8 +64,14 @@ void AppendKeys(const NewTokens& tokens, std::byte* part) {
       }
     }
     T* to = group + first * kGroup;
-    for (std::int64_t i = 0; i < dims; ++i) {
-      for (std::int64_t t = 0; t < tokens.count; ++t) to[i * kGroup + t] = rows[t][i];
+    if (tokens.count == kGroup) {  // lengths that the compiler knows
+      for (std::int64_t i = 0; i < dims; ++i) {
+        for (std::int64_t t = 0; t < kGroup; ++t) to[i * kGroup + t] = rows[t][i];
+      }
+      continue;
+    }
+    for (std::int64_t t = 0; t < tokens.count; ++t) {
+      for (std::int64_t i = 0; i < dims; ++i) to[i * kGroup + t] = rows[t][i];
     }
   }
 }
