@@ -6,6 +6,7 @@
 #define HWY_TARGET_INCLUDE "backend/cpu/attention_kernel.cc"
 #include <hwy/foreach_target.h>
 // After foreach_target.h, which includes this file again:
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include <algorithm>
@@ -45,6 +46,16 @@ HWY_INLINE VecF Exp2(VecF x) {
 HWY_INLINE std::byte* PartOf(const HeadCache& cache, std::int64_t token) {
   const auto block = static_cast<std::size_t>(token / cache.block_tokens);
   return cache.part + cache.blocks[block] * cache.block_bytes;
+}
+
+/// One row of one-byte elements leaves too little to do between two blocks for the processor's own
+/// prefetching: `bytes` at `from` are asked for while the block before them is worked on.
+template <class Kv, int kRows>
+HWY_INLINE void Fetch(const void* from, std::int64_t bytes) {
+  if constexpr (kRows == 1 && Kv::kScaled) {
+    const auto* line = static_cast<const std::byte*>(from);
+    for (std::int64_t i = 0; i < bytes; i += 64) hwy::Prefetch(line + i);
+  }
 }
 
 /// Vectors of tokens: where their keys stand, [head_dim][16], and the keys' scales.
@@ -116,6 +127,11 @@ HWY_INLINE void ScoreRun(const HeadCache& cache, std::int64_t begin, std::int64_
   constexpr int kVectors = kRows == 1 ? 4 : 2;
   for (std::int64_t token = begin; token < end; token += kVectors * kStep) {
     const std::int64_t vectors = (std::min(end - token, kVectors * kStep) + kStep - 1) / kStep;
+    for (std::int64_t ahead = token + kVectors * kStep;
+         ahead < std::min(end, token + 2 * kVectors * kStep); ahead += kGroup) {
+      Fetch<Kv, kRows>(PartOf(cache, ahead) + ahead % cache.block_tokens * cache.head_dim,
+                       kGroup * cache.head_dim);
+    }
     if (kRows > 1 && vectors == 1) {
       ScoreRows<Kv, kRows, 1>(cache, token, 1, q, scores + token - begin);
     } else {
@@ -185,6 +201,9 @@ HWY_NOINLINE void AddValues(const HeadCache& cache, std::int64_t column, std::in
         reinterpret_cast<const typename Kv::T*>(PartOf(cache, from) + cache.values_at) +
         in_block * stride + column;
     const std::int64_t count = std::min(end - from, cache.block_tokens - in_block);
+    if (from + count < end) {
+      Fetch<Kv, kRows>(PartOf(cache, from + count) + cache.values_at, cache.block_tokens * stride);
+    }
     std::int64_t j = 0;
     do {
       VecF x[kVectors];

@@ -57,7 +57,7 @@ void join_run(const TileState& run, std::int64_t first, std::int64_t rows, const
 void finish_rows(const TileState& state, const QueryTile& tile, float* out,
                  std::int64_t out_stride);
 
-/// x = 2^x for x <= 0, as the softmax has it: within 1.2 units of 2^-24 of the result (relative), 0
+/// x = 2^x for x <= 0, as the softmax has it: relative error below 2^-23, 0
 /// below -125, NaN for NaN. For tests.
 void exp2_all(std::span<float> x);
 

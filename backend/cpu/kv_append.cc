@@ -38,41 +38,53 @@ float ScaleOf(const float* x, std::int64_t dim, float* inverse) {
   return (vanishes ? 0.0F : top / 127.0F) + bad;
 }
 
+/// A whole group: columns are gathered and stored as rows.
+template <class Kv>
+HWY_NOINLINE void StoreGroup(const NewTokens& tokens, const float* inverse, typename Kv::T* group) {
+  const I32 di;
+  const auto stride = static_cast<std::int32_t>(tokens.key_stride);
+  const auto offsets = hn::Mul(hn::Iota(di, 0), hn::Set(di, stride));
+  for (std::int64_t t = 0; t < kGroup; t += kStep) {
+    const float* keys = tokens.keys + t * tokens.key_stride;
+    const VecF factor = hn::Load(F(), inverse + t);
+    for (std::int64_t i = 0; i < tokens.cache.head_dim; ++i) {
+      VecF x = hn::GatherIndex(F(), keys + i, offsets);
+      if constexpr (Kv::kScaled) x = hn::Mul(x, factor);
+      Kv::Store(x, group + i * kGroup + t);
+    }
+  }
+}
+
+/// One token of a group.
+template <class Kv>
+HWY_INLINE void StoreColumn(const float* key, std::int64_t dim, float inverse,
+                            typename Kv::T* column) {
+  for (std::int64_t i = 0; i < dim; i += kStep) {
+    alignas(64) typename Kv::T narrow[kLanes];
+    VecF x = LoadSome(key + i, dim - i);
+    if constexpr (Kv::kScaled) x = hn::Mul(x, hn::Set(F(), inverse));
+    Kv::Store(x, narrow);
+    const std::int64_t count = std::min(kStep, dim - i);
+    for (std::int64_t j = 0; j < count; ++j) column[(i + j) * kGroup] = narrow[j];
+  }
+}
+
 template <class Kv>
 void AppendKeys(const NewTokens& tokens, std::byte* part) {
-  using T = typename Kv::T;
   const HeadCache& cache = tokens.cache;
   const std::int64_t token = tokens.position % cache.block_tokens, column = token % kGroup;
-  T* group = reinterpret_cast<T*>(part) + token / kGroup * kGroup * cache.head_dim + column;
-  float inverse[kGroup];
+  auto* group =
+      reinterpret_cast<typename Kv::T*>(part) + token / kGroup * kGroup * cache.head_dim + column;
+  alignas(64) float inverse[kGroup] = {};
   if constexpr (Kv::kScaled) {
     float* scales = reinterpret_cast<float*>(part + cache.key_scales_at) + token;
     for (std::int64_t t = 0; t < tokens.count; ++t) {
       scales[t] = ScaleOf(tokens.keys + t * tokens.key_stride, cache.head_dim, &inverse[t]);
     }
   }
-  // 16 dimensions at a time, so that what is written stays in the cache until all tokens are in.
-  for (std::int64_t first = 0; first < cache.head_dim; first += kGroup) {
-    alignas(64) T rows[kGroup][kGroup];
-    const std::int64_t dims = std::min(kGroup, cache.head_dim - first);
-    for (std::int64_t t = 0; t < tokens.count; ++t) {
-      const float* key = tokens.keys + t * tokens.key_stride + first;
-      for (std::int64_t i = 0; i < dims; i += kStep) {
-        VecF x = LoadSome(key + i, dims - i);
-        if constexpr (Kv::kScaled) x = hn::Mul(x, hn::Set(F(), inverse[t]));
-        Kv::Store(x, &rows[t][i]);
-      }
-    }
-    T* to = group + first * kGroup;
-    if (tokens.count == kGroup) {  // lengths that the compiler knows
-      for (std::int64_t i = 0; i < dims; ++i) {
-        for (std::int64_t t = 0; t < kGroup; ++t) to[i * kGroup + t] = rows[t][i];
-      }
-      continue;
-    }
-    for (std::int64_t t = 0; t < tokens.count; ++t) {
-      for (std::int64_t i = 0; i < dims; ++i) to[i * kGroup + t] = rows[t][i];
-    }
+  if (tokens.count == kGroup) return StoreGroup<Kv>(tokens, inverse, group);
+  for (std::int64_t t = 0; t < tokens.count; ++t) {
+    StoreColumn<Kv>(tokens.keys + t * tokens.key_stride, cache.head_dim, inverse[t], group + t);
   }
 }
 
