@@ -18,7 +18,7 @@ class ColumnParallelLinear {
   /// y = x W + b for the output columns `columns` of W [in, out].
   ColumnParallelLinear(const Context& context, WeightSource& source, const std::string& name,
                        std::int64_t in, std::int64_t out, const std::vector<Range>& columns);
-  Tensor operator()(const Tensor& x) const;  ///< [T, in] -> [T, local columns]
+  Tensor operator()(const Tensor& x) const;                  ///< [T, in] -> [T, local columns]
   Tensor activated(const Tensor& x, Activation kind) const;  ///< activation(y), in one op
 
  private:
