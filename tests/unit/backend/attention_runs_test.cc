@@ -141,24 +141,25 @@ TEST_P(AttentionRunsTest, IsTheDefinitionInEveryTypeAtOddShapes) {
                                          {200, 31}, {64, 1},  {256, 35}};
   for (const DType type : kTypes) {
     for (const auto [dim, tokens] : kShapes) {
-      CpuKvStorage cache(2, dim, 80, 16, type);
-      Prompt p(tokens, 2, dim, static_cast<unsigned>(dim + tokens), 1);
+      const std::int64_t heads = dim <= 20 ? 2 : 1;
+      CpuKvStorage cache(heads, dim, 80, 16, type);
+      Prompt p(tokens, heads, dim, static_cast<unsigned>(dim + tokens), 1);
       attend(2, cache, tokens, {&p});
       for (const std::int64_t t : {std::int64_t{0}, tokens / 3, tokens / 2, tokens - 1}) {
-        expect_row(p, t, t % 2, type);
+        expect_row(p, t, t % heads, type);
       }
     }
   }
 }
 
 TEST_P(AttentionRunsTest, BitsDoNotDependOnCutsNeighboursBlocksOrThreads) {
-  const std::int64_t heads = 2, dim = 20, tokens = 540;
+  const std::int64_t heads = 2, dim = 5, tokens = 300;
   for (const DType type : kTypes) {
     const auto run = [&](int threads, std::int64_t block_tokens, std::int64_t chunk,
                          bool neighbours) {
       CpuKvStorage cache(heads, dim, 120, block_tokens, type);
       Prompt p(tokens, heads, dim, 1, 0);
-      Prompt before(70, heads, dim, 5, 81), behind(290, heads, dim, 9, 82);
+      Prompt before(70, heads, dim, 5, 81), behind(270, heads, dim, 9, 82);
       for (std::size_t i = 0; i < behind.blocks.size(); ++i) {  // the odd ones, p has the even
         behind.blocks[i] = static_cast<std::int32_t>(2 * i + 1);
       }
@@ -170,7 +171,7 @@ TEST_P(AttentionRunsTest, BitsDoNotDependOnCutsNeighboursBlocksOrThreads) {
       return p.out.data;
     };
     const std::vector<float> whole = run(1, 16, tokens, false);
-    for (const std::int64_t chunk : {1, 7, 250, 300}) {
+    for (const std::int64_t chunk : {1, 7, 250, 299}) {
       EXPECT_TRUE(same_bits(run(1, 16, chunk, false), whole)) << name(type) << " " << chunk;
     }
     for (const int threads : {2, 3, 4, 5}) {
