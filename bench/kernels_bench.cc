@@ -114,7 +114,7 @@ void attention(benchmark::State& state) {
   const Tensor q = filled(*backend, rows, heads * dim);
   const Tensor out = backend->allocate(rows, heads * dim);
   const SequenceRows sequence{.first_row = 0, .n_rows = rows, .start = start, .blocks = blocks};
-  for (auto _ : state) backend->attention(q, q, q, *cache, {&sequence, 1}, 0.125F, out);
+  for (auto _ : state) backend->attention(q, q, q, *cache, std::span(&sequence, 1), 0.125F, out);
   const std::int64_t pairs = rows * start + rows * (rows + 1) / 2;
   set_rate(state, "GFLOP/s", 4.0 * static_cast<double>(pairs * heads * dim));
 }

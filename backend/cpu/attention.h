@@ -6,43 +6,34 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/cpu/attention_plan.h"
 #include "backend/cpu/kv_storage.h"
 #include "backend/cpu/thread_pool.h"
 
 namespace shardlm {
 
-/// One query over the first `tokens` positions of its sequence, in one head.
-struct HeadQuery {
-  const float* q = nullptr;              ///< [head_dim]
-  const float* keys = nullptr;           ///< this head's part of block 0
-  const float* values = nullptr;         ///< the same of the values
-  std::int64_t block_floats = 0;         ///< from block to block
-  std::span<const std::int32_t> blocks;  ///< of the sequence
-  std::int64_t block_tokens = 0;
-  std::int64_t head_dim = 0;
-  std::int64_t tokens = 0;  ///< >= 1
-  float scale = 1;
-  float* scores = nullptr;  ///< scratch for attention_scratch(tokens) floats
-  float* out = nullptr;     ///< [head_dim]
-};
-void attend(const HeadQuery& query);
-std::int64_t attention_scratch(std::int64_t tokens);
-
-/// See Backend::attention.
+/// See Backend::attention. A row has the same bits whatever stands beside it, however its sequence
+/// was cut into steps and whatever the number of threads (see attention_kernel.h).
 class Attention {
  public:
-  explicit Attention(ThreadPool& threads) : threads_(threads) {}
+  explicit Attention(ThreadPool& threads)
+      : threads_(threads), split_(static_cast<std::size_t>(threads.size())) {}
   void run(const Tensor& q, const Tensor& k, const Tensor& v, CpuKvStorage& cache,
            std::span<const SequenceRows> sequences, float scale, const Tensor& out);
 
  private:
   struct Call;
-  void append(const Call& call);
-  void attend_share(const Call& call, std::int64_t share);
+  struct Scratch;
+  void append_all(const Call& call);
+  void make_room(const Call& call, std::int64_t runs);
+  Scratch scratch_of(const Call& call, std::int64_t part) const;
+  void attend_tile(const Call& call, std::int64_t part, const PlannedTile& planned);
+  void join_split(const Call& call, std::int64_t part);
 
   ThreadPool& threads_;
-  std::vector<float> scratch_;       // scores, one piece a thread
-  std::int64_t scratch_floats_ = 0;  // of one thread
+  MappedMemory scratch_;             // one piece a part
+  std::int64_t scratch_floats_ = 0;  // of one part
+  std::vector<PlannedTile> split_;   // [part] the tile that it begins and another one ends, if any
 };
 
 }  // namespace shardlm

@@ -62,7 +62,7 @@ class CpuBackend final : public Backend {
   std::unique_ptr<KvStorage> make_kv_storage(std::int64_t n_head, std::int64_t head_dim,
                                              std::int64_t n_blocks,
                                              std::int64_t block_tokens) override {
-    return std::make_unique<CpuKvStorage>(n_head, head_dim, n_blocks, block_tokens);
+    return std::make_unique<CpuKvStorage>(n_head, head_dim, n_blocks, block_tokens, precision_.kv);
   }
 
   void upload(std::span<const float> from, const Tensor& to) override;
