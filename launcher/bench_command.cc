@@ -1,0 +1,216 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <iostream>
+
+#include "backend/cpu/read_bandwidth.h"
+#include "base/error.h"
+#include "comm/agreement.h"
+#include "engine/bench.h"
+#include "engine/wire.h"
+#include "launcher/backend_options.h"
+#include "launcher/bench_environment.h"
+#include "launcher/bench_report.h"
+#include "launcher/commands.h"
+#include "launcher/errors.h"
+#include "launcher/model_shape.h"
+#include "launcher/output.h"
+#include "launcher/progress.h"
+#include "launcher/session.h"
+
+namespace shardlm {
+namespace {
+
+// The memory whose reading is timed is as large as what a step reads, within these limits: below,
+// it would stay in a core's own cache; above, it is main memory whatever its size.
+constexpr std::int64_t kLeastReadBytes = std::int64_t{32} << 20,
+                       kMostReadBytes = std::int64_t{1} << 30;
+constexpr int kReadPasses = 7;
+
+std::vector<BenchTest> tests_of(const BenchOptions& o) {
+  using Kind = BenchTest::Kind;
+  std::vector<BenchTest> tests;
+  for (const std::int64_t batch : o.batch) {
+    for (const std::int64_t n : o.prompt) {
+      if (n > 0) tests.push_back({Kind::prefill, n, batch});
+    }
+    for (const std::int64_t n : o.generate) {
+      if (n > 0) tests.push_back({Kind::decode, n, batch});
+    }
+  }
+  return tests;
+}
+
+// Bytes a second that all ranks together read, each `bytes` of its own memory at the same time; on
+// rank 0. A pass lasts as long as its slowest rank, as a step does.
+double measure_read(Communicator& control, std::size_t bytes, int threads) {
+  std::optional<ReadBandwidth> memory;
+  agree(control, caught([&] { memory.emplace(bytes, threads); }));
+  std::vector<double> rates;
+  for (int pass = 0; pass <= kReadPasses; ++pass) {
+    control.barrier({SiteKind::load});
+    const double mine[] = {static_cast<double>(memory->bytes()), memory->pass_s()};
+    std::vector<std::vector<std::byte>> all;
+    control.gather({SiteKind::load}, std::as_bytes(std::span(mine)), all, 0);
+    double total = 0, slowest = 0;
+    for (const auto& rank : all) {
+      ByteReader from(rank);
+      total += from.get<double>();
+      slowest = std::max(slowest, from.get<double>());
+    }
+    if (pass > 0 && slowest > 0) rates.push_back(total / slowest);
+  }
+  return control.rank() == 0 ? spread(std::move(rates)).median : 0;
+}
+
+std::uint64_t sum_on_root(Communicator& control, std::uint64_t mine) {
+  std::vector<std::vector<std::byte>> all;
+  control.gather({SiteKind::load}, std::as_bytes(std::span(&mine, 1)), all, 0);
+  std::uint64_t sum = 0;
+  for (const auto& rank : all) sum += ByteReader(rank).get<std::uint64_t>();
+  return sum;
+}
+
+/// All measurements of one run, rank by rank the same calls.
+class BenchCommand {
+ public:
+  BenchCommand(const BenchOptions& options, const Job& job) : o_(options), job_(job) {}
+
+  int run();
+
+ private:
+  void read_config();
+  int measure(const EngineOptions& engine);
+  Demand prepare() const;
+  std::optional<double> read_limit(const Session& session) const;
+  void run_tests(Coordinator& coordinator, BenchResult common);
+  BenchSetup setup() const;
+  bool root() const { return job_.world.rank() == 0; }
+
+  const BenchOptions& o_;
+  const Job& job_;
+  std::vector<BenchTest> tests_;
+  BenchContext context_;
+  std::unique_ptr<BenchReport> report_;
+};
+
+int BenchCommand::run() {
+  agree(job_.control, caught([&] { read_config(); }));
+  if (root()) {
+    report_ = make_bench_report(o_.shared.json ? BenchFormat::json : o_.format, std::cout);
+    report_->begin(context_);
+  }
+  for (const DTypeChoice dtype : o_.dtypes) {
+    for (const int threads : o_.threads) {
+      EngineOptions engine = o_.engine;
+      engine.dtype = dtype;
+      engine.threads = threads;
+      if (const int code = measure(engine); code != 0) return code;
+    }
+  }
+  agree_with_root(job_.control, caught([&] {
+                    if (!root()) return;
+                    report_->end(context_);
+                    finish_output(std::cout);
+                  }));
+  return 0;
+}
+
+void BenchCommand::read_config() {
+  tests_ = tests_of(o_);
+  context_ = {.environment = root() ? bench_environment(job_)
+                                    : std::vector<std::pair<std::string, std::string>>(),
+              .source = o_.shape.empty() ? o_.engine.model : o_.shape,
+              .fake_weights = !o_.shape.empty(),
+              .config = o_.shape.empty() ? read_model_config(o_.engine.model)
+                                         : parse_shape(o_.shape, "--shape"),
+              .ranks = job_.world.size(),
+              .prefill_chunk = o_.engine.prefill_chunk};
+  for (const BenchTest& test : tests_) check_fits(test, context_.config.n_positions);
+}
+
+BenchSetup BenchCommand::setup() const {
+  return {.n_positions = context_.config.n_positions,
+          .vocab_size = context_.config.vocab_size,
+          .block_tokens = Session::kBlockTokens,
+          .prefill_chunk = o_.engine.prefill_chunk};
+}
+
+Demand BenchCommand::prepare() const {
+  Demand most;
+  for (const BenchTest& test : tests_) {
+    most.n_blocks = std::max(most.n_blocks, bench_blocks(test, setup()));
+    most.rows = std::max(most.rows, bench_rows(test, setup()));
+    most.logit_rows = std::max(most.logit_rows, test.batch);
+  }
+  return most;
+}
+
+// Before the weights are there, so that both never stand in memory together.
+std::optional<double> BenchCommand::read_limit(const Session& session) const {
+  if (session.backend().kind != BackendKind::cpu) return std::nullopt;
+  const auto shares = shard_plan(context_.config, session.size(), session.precision());
+  const std::int64_t bytes = shares[static_cast<std::size_t>(session.rank())].weight_bytes;
+  const auto limited = static_cast<std::size_t>(std::clamp(bytes, kLeastReadBytes, kMostReadBytes));
+  return measure_read(job_.control, limited, session.threads()) * 1e-9;
+}
+
+int BenchCommand::measure(const EngineOptions& engine) {
+  Session session(job_, engine, /*dump_activations=*/false);
+  if (context_.fake_weights) session.use_fake_weights(context_.config);
+  BenchResult common;
+  common.read_gb_per_s = read_limit(session);
+  session.load([&](Session&) { return prepare(); });
+  common.weight_bytes = sum_on_root(job_.control, session.model().step_weight_bytes());
+  const Precision types = session.precision();
+  common.dtype = dtype_name(types.weights);
+  common.kv_dtype = dtype_name(types.kv);
+  common.threads = session.threads();
+  common.backend = backend_name(session.backend().kind);
+  common.backend_text = session.backend_text();
+  common.comm_text = session.comm_text();
+  common.shared_gpu = session.backend().shared_gpu;
+  common.load_s = session.load_s();
+  return session.run([&](Coordinator& coordinator) { run_tests(coordinator, std::move(common)); });
+}
+
+// Repetitions go round all tests, so that a drift of the machine strikes them alike.
+void BenchCommand::run_tests(Coordinator& coordinator, BenchResult common) {
+  std::vector<BenchResult> results(tests_.size(), common);
+  Progress progress(true, "measuring, repetition");
+  const std::int64_t rounds = o_.warmup + o_.repetitions;
+  for (std::int64_t round = 0; round < rounds; ++round) {
+    progress.update(round, rounds);
+    for (std::size_t i = 0; i < tests_.size(); ++i) {
+      const double seconds = run_bench_test(coordinator, tests_[i], setup());
+      if (round >= o_.warmup) results[i].seconds.push_back(seconds);
+    }
+  }
+  progress.finish();
+  for (std::size_t i = 0; i < tests_.size(); ++i) {
+    results[i].test = tests_[i];
+    report_->add(context_, results[i]);
+  }
+  if (!std::cout) finish_output(std::cout);
+}
+
+}  // namespace
+
+std::string bench_text(const BenchOptions& o) {
+  std::vector<std::string> dtypes;
+  for (const DTypeChoice dtype : o.dtypes)
+    dtypes.push_back(dtype_name(precision_of(dtype, o.engine.kv_dtype).weights));
+  return fmt::format(
+      " --shape {} --dtype {} --threads {} --prompt {} --generate {} --batch {} --repetitions {} "
+      "--warmup {}",
+      o.shape.empty() ? "none" : o.shape, fmt::join(dtypes, ","), fmt::join(o.threads, ","),
+      fmt::join(o.prompt, ","), fmt::join(o.generate, ","), fmt::join(o.batch, ","), o.repetitions,
+      o.warmup);
+}
+
+int run_bench(const BenchOptions& options, const Job& job) {
+  return BenchCommand(options, job).run();
+}
+
+}  // namespace shardlm
