@@ -21,11 +21,15 @@ namespace shardlm {
 /// Element types of what a back end holds. Sums, the residual stream, softmax and the statistics of
 /// LayerNorm are float32 whatever these are.
 struct Precision {
-  DType weights = DType::f32;      ///< matrices; biases and LayerNorm's vectors stay float32
+  DType weights = DType::f32;      ///< matrices; biases, positions and LayerNorms stay float32
   DType activations = DType::f32;  ///< between the ops of a block
   DType kv = DType::f32;           ///< keys and values in the cache
   bool operator==(const Precision&) const = default;
 };
+
+/// The type of the vocabulary's tables (embedding and head) beside such weights: int4 costs too
+/// much there, since every logit hangs on one row.
+inline DType table_type(DType weights) { return weights == DType::q4 ? DType::q8 : weights; }
 
 /// A device's memory, where it is apart from the host's.
 struct DeviceMemory {
@@ -39,6 +43,7 @@ struct MatrixSource {
   bool rows_are_outputs = false;  ///< false: row k holds the `out` weights of input k; true: row j
                                   ///< holds the `in` weights of output j
   std::function<void(std::int64_t row, std::span<float> to)> read_row;
+  bool vocabulary = false;  ///< an embedding table or a head: kept as table_type() says
 };
 
 /// A weight matrix in the back end's own layout.

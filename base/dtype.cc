@@ -26,6 +26,7 @@ constexpr std::array kTable = {
     Row{DType::f8_e5m2, "F8_E5M2", 8}, Row{DType::f8_e4m3, "F8_E4M3", 8},
     Row{DType::f8_e8m0, "F8_E8M0", 8}, Row{DType::f6_e2m3, "F6_E2M3", 6},
     Row{DType::f6_e3m2, "F6_E3M2", 6}, Row{DType::f4, "F4", 4},
+    Row{DType::q8, "Q8", 8},           Row{DType::q4, "Q4", 4},
 };
 
 const Row& row(DType dtype) { return kTable.at(static_cast<std::size_t>(dtype)); }
@@ -47,8 +48,8 @@ float half_to_float(std::uint16_t half) {
   return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(scaled));
 }
 
-// Binary32 to binary16, to nearest even: an addition of the right magnitude lets the processor's own
-// rounding cut the fraction (subnormals included).
+// Binary32 to binary16, to nearest even: an addition of the right magnitude lets the processor's
+// own rounding cut the fraction (subnormals included).
 std::uint16_t float_to_half(float x) {
   const std::uint32_t word = std::bit_cast<std::uint32_t>(x);
   const std::uint32_t sign = word >> 16 & 0x8000u;
@@ -89,12 +90,19 @@ std::string_view name(DType dtype) { return row(dtype).name; }
 
 std::optional<DType> parse_dtype(std::string_view text) {
   for (const Row& r : kTable) {
-    if (r.name == text) return r.dtype;
+    if (r.name == text && !is_quantised(r.dtype)) return r.dtype;
   }
   return std::nullopt;
 }
 
 std::size_t bits(DType dtype) { return row(dtype).bits; }
+
+std::uint64_t stored_bytes(DType dtype, std::uint64_t elements) {
+  const std::uint64_t values = elements * bits(dtype) / 8;
+  return is_quantised(dtype) ? values + elements / kQuantBlock * sizeof(std::uint16_t) : values;
+}
+
+bool is_quantised(DType dtype) { return dtype == DType::q8 || dtype == DType::q4; }
 
 bool is_float(DType dtype) { return dtype <= DType::bf16; }
 

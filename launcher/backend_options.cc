@@ -9,20 +9,19 @@ namespace shardlm {
 namespace {
 
 DType dtype_of(DTypeChoice choice) {
-  constexpr std::array types = {DType::f32, DType::bf16, DType::f16};
+  constexpr std::array types = {DType::f32, DType::bf16, DType::f16, DType::q8, DType::q4};
   return types.at(static_cast<std::size_t>(choice));
 }
 
-// "--dtype bf16 (it computes in float32)" for each that does not fit.
+DType dtype_of(KvDTypeChoice choice, DType weights) {
+  constexpr std::array types = {DType::f32, DType::bf16, DType::f16, DType::i8};
+  if (choice != KvDTypeChoice::automatic) return types.at(static_cast<std::size_t>(choice) - 1);
+  return is_quantised(weights) ? DType::f16 : weights;
+}
+
+// "--comm ipc (it sums on GPUs)" for each that does not fit.
 std::vector<std::string> misfits_of_cpu(const EngineOptions& o) {
-  constexpr const char* kFloat = "it computes in float32";
   std::vector<std::string> misfits;
-  const Precision precision = precision_of(o.dtype, o.kv_dtype);
-  if (precision.weights != DType::f32) {
-    misfits.push_back(fmt::format("--dtype {} ({})", dtype_name(precision.weights), kFloat));
-  } else if (precision.kv != DType::f32) {
-    misfits.push_back(fmt::format("--kv-dtype {} ({})", dtype_name(precision.kv), kFloat));
-  }
   if (o.comm == CommChoice::nccl || o.comm == CommChoice::ipc || o.comm == CommChoice::staged) {
     misfits.push_back(fmt::format("--comm {} (it sums on GPUs)", comm_name(o.comm)));
   }
@@ -30,9 +29,18 @@ std::vector<std::string> misfits_of_cpu(const EngineOptions& o) {
 }
 
 std::vector<std::string> misfits_of_cuda(const EngineOptions& o) {
-  if (o.comm != CommChoice::shared_memory && o.comm != CommChoice::mpi) return {};
-  return {fmt::format("--comm {} (it sums on the host; staged is its like for GPUs)",
-                      comm_name(o.comm))};
+  constexpr const char* kFloat = "it computes in f32, bf16 or f16";
+  std::vector<std::string> misfits;
+  const Precision precision = precision_of(o.dtype, o.kv_dtype);
+  if (is_quantised(precision.weights)) {
+    misfits.push_back(fmt::format("--dtype {} ({})", dtype_name(precision.weights), kFloat));
+  }
+  if (precision.kv == DType::i8) misfits.push_back(fmt::format("--kv-dtype int8 ({})", kFloat));
+  if (o.comm == CommChoice::shared_memory || o.comm == CommChoice::mpi) {
+    misfits.push_back(fmt::format("--comm {} (it sums on the host; staged is its like for GPUs)",
+                                  comm_name(o.comm)));
+  }
+  return misfits;
 }
 
 }  // namespace
@@ -50,13 +58,24 @@ std::string comm_name(CommChoice choice) {
 }
 
 std::string dtype_name(DType dtype) {
-  return dtype == DType::bf16 ? "bf16" : dtype == DType::f16 ? "f16" : "f32";
+  switch (dtype) {
+    case DType::bf16:
+      return "bf16";
+    case DType::f16:
+      return "f16";
+    case DType::i8:
+    case DType::q8:
+      return "int8";
+    case DType::q4:
+      return "int4";
+    default:
+      return "f32";
+  }
 }
 
 Precision precision_of(DTypeChoice dtype, KvDTypeChoice kv_dtype) {
   const DType type = dtype_of(dtype);
-  if (kv_dtype == KvDTypeChoice::automatic) return {type, type, type};
-  return {type, type, dtype_of(static_cast<DTypeChoice>(static_cast<int>(kv_dtype) - 1))};
+  return {type, is_quantised(type) ? DType::f32 : type, dtype_of(kv_dtype, type)};
 }
 
 std::string precision_text(const Precision& precision) {
@@ -71,11 +90,13 @@ void check_fit(const EngineOptions& options, BackendKind kind, const std::string
       cuda ? misfits_of_cuda(options) : misfits_of_cpu(options);
   if (misfits.empty()) return;
   const std::string taken = because.empty() ? "" : fmt::format(" (taken because: {})", because);
-  refuse(ExitCode::usage,
-         {.what = fmt::format("the {} back end{} cannot follow {}", cuda ? "CUDA" : "CPU", taken,
-                              fmt::join(misfits, " and ")),
-          .remedy = cuda ? "use --comm staged, nccl, ipc or auto, or --backend cpu"
-                         : "leave it out, or use --backend cuda where there are GPUs"});
+  refuse(
+      ExitCode::usage,
+      {.what = fmt::format("the {} back end{} cannot follow {}", cuda ? "CUDA" : "CPU", taken,
+                           fmt::join(misfits, " and ")),
+       .remedy = cuda ? "use --dtype and --kv-dtype f32, bf16 or f16 and --comm staged, nccl, ipc "
+                        "or auto, or --backend cpu"
+                      : "leave it out, or use --backend cuda where there are GPUs"});
 }
 
 std::vector<std::string> notes_without_effect(const EngineOptions& options, BackendKind kind) {

@@ -36,7 +36,14 @@ std::string backend_name(BackendChoice choice);
 std::string comm_name(CommChoice choice);
 std::string dtype_name(DType dtype);
 
+/// Keys and values `automatic`: as the weights, beside int8 and int4 float16. Activations are of
+/// the weights' type, beside int8 and int4 float32.
 Precision precision_of(DTypeChoice dtype, KvDTypeChoice kv_dtype);
+/// The same for the CPU back end, whose activations are always float32.
+inline Precision on_cpu(Precision precision) {
+  precision.activations = DType::f32;
+  return precision;
+}
 /// "f32", or "bf16, keys and values f16".
 std::string precision_text(const Precision& precision);
 

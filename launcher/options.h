@@ -22,8 +22,8 @@ struct SharedOptions {
 
 enum class CommChoice { automatic, shared_memory, mpi, nccl, ipc, staged };
 enum class BackendChoice { automatic, cpu, cuda };
-enum class DTypeChoice { f32, bf16, f16 };
-enum class KvDTypeChoice { automatic, f32, bf16, f16 };  ///< automatic: as the weights
+enum class DTypeChoice { f32, bf16, f16, int8, int4 };
+enum class KvDTypeChoice { automatic, f32, bf16, f16, int8 };  ///< see precision_of()
 
 /// Options of the sub-commands that run a model (generate, score, dump), and of doctor.
 struct EngineOptions {
@@ -34,7 +34,7 @@ struct EngineOptions {
   double load_timeout_s = 600;       ///< the same while the model is loaded
   std::int64_t prefill_chunk = 512;  ///< at most so many prompt tokens in a step
   BackendChoice backend = BackendChoice::automatic;
-  DTypeChoice dtype = DTypeChoice::f32;  ///< weights and activations
+  DTypeChoice dtype = DTypeChoice::f32;  ///< of the weights
   KvDTypeChoice kv_dtype = KvDTypeChoice::automatic;
   std::optional<bool> graphs = {};  ///< record and replay decoding steps on a GPU; none: yes
   bool allow_shared_gpu = false;

@@ -58,12 +58,14 @@ OptionSpec model_option(std::string& model) {
 }
 
 OptionSpec dtype_option(DTypeChoice& target) {
-  return choice_option("dtype", "type of weights and activations", target, {"f32", "bf16", "f16"});
+  return choice_option("dtype", "type of the weights in memory", target,
+                       {"f32", "bf16", "f16", "int8", "int4"});
 }
 
 OptionSpec kv_dtype_option(KvDTypeChoice& target) {
-  return choice_option("kv-dtype", "type of keys and values; auto: as --dtype", target,
-                       {"auto", "f32", "bf16", "f16"});
+  return choice_option("kv-dtype",
+                       "type of keys and values; auto: as --dtype, f16 for int8 and int4", target,
+                       {"auto", "f32", "bf16", "f16", "int8"});
 }
 
 OptionSpec graphs_option(std::optional<bool>& target) {

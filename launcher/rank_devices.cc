@@ -22,7 +22,7 @@ RankGpus look(const MpiWorld& world, BackendChoice backend) {
 
 void make_backends(RankDevices& devices, const EngineOptions& options, int rank, int threads) {
   if (devices.decision.kind == BackendKind::cpu) {
-    devices.own = make_cpu_backend(threads);
+    devices.own = make_cpu_backend(threads, on_cpu(precision_of(options.dtype, options.kv_dtype)));
     return;
   }
   devices.host = make_cpu_backend(threads);

@@ -33,9 +33,10 @@ Session::Session(const Job& job, const EngineOptions& options, bool dump_activat
   if (dump_activations) dump_ = std::make_unique<ActivationDump>(backend, comm());
   context_ = std::make_unique<Context>(Context{backend, comm(), dump_ ? *dump_ : silent_});
   const Precision types = backend.precision();
-  log::verbose(fmt::format("{} on {}; {}; weights and activations {}, keys and values {}; {}",
+  log::verbose(fmt::format("{} on {}; {}; weights {}, activations {}, keys and values {}; {}",
                            comm().describe(), job.world.host_name(), backend.describe(),
-                           dtype_name(types.weights), dtype_name(types.kv), core_text(cores)));
+                           dtype_name(types.weights), dtype_name(types.activations),
+                           dtype_name(types.kv), core_text(cores)));
   if (const std::string warning = core_warning(cores, threads_); !warning.empty()) {
     log::warning(warning);
   }

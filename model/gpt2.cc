@@ -19,7 +19,7 @@ namespace {
 struct Shards {
   Shards(const ModelConfig& config, const Context& context)
       : heads(context, config.n_head),
-        mlp(context, config.n_inner),
+        mlp(context, config.n_inner, column_block(context.backend.precision())),
         vocab(context, config.vocab_size) {}
   Share heads, mlp, vocab;
 };

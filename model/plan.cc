@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "parallel/context.h"
+
 namespace shardlm {
 namespace {
 
@@ -34,9 +36,14 @@ std::int64_t width_of(const ModelConfig& c, const RankShare& share) {
 
 std::int64_t tables_of(const ModelConfig& c) { return c.tie_word_embeddings ? 1 : 2; }
 
-std::int64_t matrix_elements(const ModelConfig& c, const RankShare& share) {
+std::int64_t matrix_bytes(const ModelConfig& c, const RankShare& share, const Precision& p) {
   const std::int64_t layer = 4 * width_of(c, share) + 2 * share.mlp_columns.size();
-  return (c.n_layer * layer + tables_of(c) * share.vocab_rows.size()) * c.n_embd;
+  const std::int64_t tables = tables_of(c) * share.vocab_rows.size();
+  const auto bytes = [](DType dtype, std::int64_t elements) {
+    return static_cast<std::int64_t>(stored_bytes(dtype, static_cast<std::uint64_t>(elements)));
+  };
+  return bytes(p.weights, c.n_layer * layer * c.n_embd) +
+         bytes(table_type(p.weights), tables * c.n_embd);
 }
 
 // Of c_attn and c_fc: cut as their columns are.
@@ -71,11 +78,12 @@ std::vector<RankShare> shard_plan(const ModelConfig& config, int ranks,
                                   const Precision& precision) {
   std::vector<RankShare> shares;
   for (int rank = 0; rank < ranks; ++rank) {
-    RankShare share{.heads = Partition(config.n_head, ranks).of(rank),
-                    .mlp_columns = Partition(config.n_inner, ranks).of(rank),
-                    .vocab_rows = Partition(config.vocab_size, ranks).of(rank)};
+    RankShare share{
+        .heads = Partition(config.n_head, ranks).of(rank),
+        .mlp_columns = Partition(config.n_inner, ranks, column_block(precision)).of(rank),
+        .vocab_rows = Partition(config.vocab_size, ranks).of(rank)};
     share.weight_bytes = kFloat * replicated_elements(config) +
-                         bytes_of(precision.weights) * matrix_elements(config, share) +
+                         matrix_bytes(config, share, precision) +
                          bytes_of(precision.activations) * cut_bias_elements(config, share);
     share.kv_bytes_per_token =
         bytes_of(precision.kv) * 2 * config.n_layer * width_of(config, share);

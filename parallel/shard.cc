@@ -41,10 +41,13 @@ std::unique_ptr<WeightMatrix> load_cut(Backend& backend, WeightSource& source,
   MatrixSource cut{.in = total_size(inputs),
                    .out = total_size(outputs),
                    .rows_are_outputs = by_output,
-                   .read_row = [&](std::int64_t i, std::span<float> to) {
-                     read_ranges(matrix.tensor, pick(rows, i) * row_length, cols, to);
-                   }};
-  source.took(matrix.tensor, cut.in * cut.out, backend.precision().weights);
+                   .read_row =
+                       [&](std::int64_t i, std::span<float> to) {
+                         read_ranges(matrix.tensor, pick(rows, i) * row_length, cols, to);
+                       },
+                   .vocabulary = matrix.vocabulary};
+  const DType weights = backend.precision().weights;
+  source.took(matrix.tensor, cut.in * cut.out, cut.vocabulary ? table_type(weights) : weights);
   return backend.make_matrix(cut);
 }
 

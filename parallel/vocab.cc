@@ -11,7 +11,8 @@ VocabTable load_vocab_table(const Context& context, WeightSource& source, const 
   const HostMatrix table{.tensor = source.tensor(name, {vocab_size, n_embd}),
                          .in = n_embd,
                          .out = vocab_size,
-                         .rows_are_outputs = true};
+                         .rows_are_outputs = true,
+                         .vocabulary = true};
   return load_columns(context.backend, source, table, {ids});
 }
 

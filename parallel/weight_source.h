@@ -15,6 +15,7 @@ struct HostMatrix {
   HostTensor tensor;
   std::int64_t in = 0, out = 0;
   bool rows_are_outputs = false;
+  bool vocabulary = false;  ///< a table with a row for each token id
 };
 
 class WeightSource {
@@ -28,8 +29,8 @@ class WeightSource {
 
   /// Layers report what they took: `elements` of the tensor, now held as `kept`.
   void took(const HostTensor& from, std::int64_t elements, DType kept) {
-    bytes_read_ += static_cast<std::uint64_t>(elements) * (bits(from.dtype) / 8);
-    bytes_kept_ += static_cast<std::uint64_t>(elements) * (bits(kept) / 8);
+    bytes_read_ += stored_bytes(from.dtype, static_cast<std::uint64_t>(elements));
+    bytes_kept_ += stored_bytes(kept, static_cast<std::uint64_t>(elements));
   }
   std::uint64_t bytes_read() const { return bytes_read_; }
   std::uint64_t bytes_kept() const { return bytes_kept_; }

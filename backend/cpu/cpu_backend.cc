@@ -40,18 +40,23 @@ void check_norm(const LayerNormParams& norm, const Tensor& x, const Tensor& out)
 
 class CpuBackend final : public Backend {
  public:
-  explicit CpuBackend(int threads) : threads_(threads), matmul_(threads_), attention_(threads_) {}
+  CpuBackend(int threads, const Precision& precision)
+      : precision_(precision), threads_(threads), matmul_(threads_), attention_(threads_) {
+    check(precision.activations == DType::f32, "the CPU back end computes in float32");
+  }
 
   std::string describe() const override {
     return "cpu " + cpu_simd_target() + " " + std::to_string(threads_.size()) +
            (threads_.size() == 1 ? " thread" : " threads");
   }
 
-  Precision precision() const override { return {}; }
+  Precision precision() const override { return precision_; }
   std::size_t allocations() const override { return buffers_.allocations(); }
 
   std::unique_ptr<WeightMatrix> make_matrix(const MatrixSource& source) override {
-    return std::make_unique<PackedMatrix>(source, threads_);
+    const DType weights = precision_.weights;
+    return std::make_unique<PackedMatrix>(source, source.vocabulary ? table_type(weights) : weights,
+                                          threads_);
   }
   std::unique_ptr<KvStorage> make_kv_storage(std::int64_t n_head, std::int64_t head_dim,
                                              std::int64_t n_blocks,
@@ -86,6 +91,7 @@ class CpuBackend final : public Backend {
     return Tensor(buffers_.take(static_cast<std::size_t>(rows * cols) * sizeof(float)), rows, cols);
   }
 
+  Precision precision_;
   ThreadPool threads_;
   BufferPool buffers_{make_host_buffer};
   Matmul matmul_;
@@ -110,7 +116,6 @@ void CpuBackend::embed(const WeightMatrix& table, const Indices& ids, std::int32
                        const Tensor& out) {
   const PackedMatrix& w = packed(table);
   check(out.rows() == ids.size() && out.cols() == w.in(), "embed: out is [ids, inputs]");
-  constexpr std::int64_t kPanel = PackedMatrix::kPanel;
   const auto gather = [&](std::int64_t begin, std::int64_t end, int /*worker*/) {
     for (std::int64_t t = begin; t < end; ++t) {
       float* to = out.row(t);
@@ -119,8 +124,7 @@ void CpuBackend::embed(const WeightMatrix& table, const Indices& ids, std::int32
         std::fill_n(to, w.in(), 0.0F);
         continue;
       }
-      const float* column = w.panel(id / kPanel) + id % kPanel;
-      for (std::int64_t k = 0; k < w.in(); ++k) to[k] = column[k * kPanel];
+      w.read_output(id, to);
     }
   };
   threads_.parallel_for(out.rows(), rows_grain(w.in()), gather);
@@ -201,9 +205,9 @@ void CpuBackend::query_logits(const Tensor& logits, const VocabShard& shard,
 
 }  // namespace
 
-std::unique_ptr<Backend> make_cpu_backend(int threads) {
+std::unique_ptr<Backend> make_cpu_backend(int threads, const Precision& precision) {
   check(threads >= 1, "the CPU back end has at least one thread");
-  return std::make_unique<CpuBackend>(threads);
+  return std::make_unique<CpuBackend>(threads, precision);
 }
 
 }  // namespace shardlm

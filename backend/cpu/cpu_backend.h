@@ -9,6 +9,8 @@
 namespace shardlm {
 
 /// `threads` >= 1, the caller's included. Every result has the same bits whatever their number.
-std::unique_ptr<Backend> make_cpu_backend(int threads);
+/// Weights may be f32, bf16, f16, q8 or q4, keys and values f32, bf16, f16 or i8; activations are
+/// float32.
+std::unique_ptr<Backend> make_cpu_backend(int threads, const Precision& precision = {});
 
 }  // namespace shardlm

@@ -18,6 +18,7 @@ class MappedMemory {
   MappedMemory& operator=(MappedMemory&& other) noexcept;
 
   float* floats() const { return static_cast<float*>(data_); }
+  std::byte* data() const { return static_cast<std::byte*>(data_); }
   std::size_t bytes() const { return bytes_; }
 
  private:

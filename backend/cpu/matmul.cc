@@ -25,7 +25,9 @@ struct Matmul::Call {
 };
 
 Matmul::Matmul(ThreadPool& threads)
-    : threads_(threads), scratch_(static_cast<std::size_t>(threads.size() * kUnitRows * kPanel)) {}
+    : threads_(threads),
+      scratch_(static_cast<std::size_t>(threads.size() * kUnitRows * kPanel)),
+      unpacked_(static_cast<std::size_t>(threads.size())) {}
 
 void Matmul::run(const Tensor& x, const PackedMatrix& w, const Tensor* bias, const Tensor& out) {
   check(x.cols() == w.in(), "matmul: x has as many columns as the matrix has inputs");
@@ -36,12 +38,12 @@ void Matmul::run(const Tensor& x, const PackedMatrix& w, const Tensor* bias, con
   const std::int64_t products = std::min(x.rows(), kUnitRows) * w.in() * kPanel;
   const std::int64_t grain = kGrainProducts / std::max<std::int64_t>(products, 1) + 1;
   threads_.parallel_for(units, grain, [&](std::int64_t begin, std::int64_t end, int worker) {
-    float* scratch = scratch_.data() + worker * kUnitRows * kPanel;
-    for (std::int64_t unit = begin; unit < end; ++unit) run_unit(call, unit, scratch);
+    for (std::int64_t unit = begin; unit < end; ++unit) run_unit(call, unit, worker);
   });
 }
 
-void Matmul::run_unit(const Call& call, std::int64_t unit, float* scratch) const {
+void Matmul::run_unit(const Call& call, std::int64_t unit, int worker) {
+  float* const scratch = scratch_.data() + worker * kUnitRows * kPanel;
   const std::int64_t p = unit / call.row_units;
   const std::int64_t first_row = unit % call.row_units * kUnitRows;
   const std::int64_t first = p * kPanel;
@@ -49,11 +51,28 @@ void Matmul::run_unit(const Call& call, std::int64_t unit, float* scratch) const
   std::array<float, kPanel> init{};
   if (call.bias != nullptr) std::copy_n(call.bias->row(0) + first, width, init.begin());
 
+  // Until each type has kernels of its own.
+  const PanelLayout& layout = call.w.layout();
+  const auto* panel = reinterpret_cast<const float*>(call.w.panel(p));
+  if (layout.dtype != DType::f32) {
+    std::vector<float>& unpacked = unpacked_[static_cast<std::size_t>(worker)];
+    unpacked.resize(static_cast<std::size_t>(layout.tiles() * PanelLayout::kInputs * kPanel) + 16);
+    auto* aligned = reinterpret_cast<float*>(
+        (reinterpret_cast<std::uintptr_t>(unpacked.data()) + 63) / 64 * 64);
+    for (std::int64_t t = 0; t < layout.tiles(); ++t) {
+      unpack_tile(layout.dtype,
+                  call.w.panel(p) + t * static_cast<std::int64_t>(layout.tile_bytes()),
+                  std::min(PanelLayout::kInputs, layout.in - t * PanelLayout::kInputs),
+                  aligned + t * PanelLayout::kInputs * kPanel);
+    }
+    panel = aligned;
+  }
+
   const bool full = width == kPanel;
   PanelProduct product{.x = call.x.row(first_row),
                        .x_stride = call.x.stride(),
                        .rows = std::min(kUnitRows, call.x.rows() - first_row),
-                       .panel = call.w.panel(p),
+                       .panel = panel,
                        .in = call.w.in(),
                        .init = init.data(),
                        .out = full ? call.out.row(first_row) + first : scratch,

@@ -32,10 +32,11 @@ class Matmul {
 
  private:
   struct Call;
-  void run_unit(const Call& call, std::int64_t unit, float* scratch) const;
+  void run_unit(const Call& call, std::int64_t unit, int worker);
 
   ThreadPool& threads_;
-  std::vector<float> scratch_;  // one tile a thread, for panels that are not full
+  std::vector<float> scratch_;                // one tile a thread, for panels that are not full
+  std::vector<std::vector<float>> unpacked_;  // a panel a thread
 };
 
 }  // namespace shardlm

@@ -9,21 +9,27 @@ namespace shardlm {
 namespace {
 
 constexpr const char* kPurpose = "a weight matrix";
-constexpr std::int64_t kOutputsAtOnce = 16;  // one cache line of a panel's row
+constexpr std::int64_t kPanel = PackedMatrix::kPanel;
+constexpr std::int64_t kTileInputs = PanelLayout::kInputs;
+using Tile = std::vector<float>;  // [32 inputs][64 outputs]
 
-std::size_t packed_bytes(std::int64_t in, std::int64_t out) {
-  check(in >= 0 && out >= 0, "a weight matrix has no negative size");
-  const auto width = static_cast<std::size_t>((out + PackedMatrix::kPanel - 1) /
-                                              PackedMatrix::kPanel * PackedMatrix::kPanel);
-  return checked_product(checked_product(width, static_cast<std::size_t>(in), kPurpose),
-                         sizeof(float), kPurpose);
+std::size_t packed_bytes(const PanelLayout& layout, std::int64_t out) {
+  check(layout.in >= 0 && out >= 0, "a weight matrix has no negative size");
+  constexpr std::int64_t kMost = std::int64_t{1} << 48;
+  const std::size_t panel =
+      layout.in > kMost ? checked_product(SIZE_MAX, 2, kPurpose) : layout.panel_bytes();
+  return checked_product(static_cast<std::size_t>((out + kPanel - 1) / kPanel), panel, kPurpose);
 }
 
 }  // namespace
 
-PackedMatrix::PackedMatrix(const MatrixSource& source, ThreadPool& threads)
-    : in_(source.in), out_(source.out), memory_(packed_bytes(source.in, source.out), kPurpose) {
-  if (in_ == 0 || out_ == 0) return;
+PackedMatrix::PackedMatrix(const MatrixSource& source, DType dtype, ThreadPool& threads)
+    : layout_{dtype, source.in},
+      out_(source.out),
+      tile_bytes_(static_cast<std::int64_t>(layout_.tile_bytes())),
+      panel_bytes_(static_cast<std::int64_t>(layout_.panel_bytes())),
+      memory_(packed_bytes(layout_, source.out), kPurpose) {
+  if (in() == 0 || out_ == 0) return;
   if (source.rows_are_outputs) {
     fill_by_outputs(source, threads);
   } else {
@@ -31,34 +37,50 @@ PackedMatrix::PackedMatrix(const MatrixSource& source, ThreadPool& threads)
   }
 }
 
+// A part of the work is a tile's inputs, for all panels.
 void PackedMatrix::fill_by_inputs(const MatrixSource& source, ThreadPool& threads) {
-  threads.parallel_for(in_, 1, [&](std::int64_t begin, std::int64_t end, int /*worker*/) {
-    std::vector<float> row(static_cast<std::size_t>(out_));
-    for (std::int64_t k = begin; k < end; ++k) {
-      source.read_row(k, row);
+  threads.parallel_for(layout_.tiles(), 1, [&](std::int64_t begin, std::int64_t end, int) {
+    const std::int64_t width = panels() * kPanel;
+    std::vector<float> rows(static_cast<std::size_t>(kTileInputs * width));
+    Tile tile(static_cast<std::size_t>(kTileInputs * kPanel));
+    for (std::int64_t t = begin; t < end; ++t) {
+      const std::int64_t inputs = std::min(kTileInputs, in() - t * kTileInputs);
+      if (inputs < kTileInputs) std::ranges::fill(rows, 0.0F);
+      for (std::int64_t k = 0; k < inputs; ++k) {
+        source.read_row(t * kTileInputs + k,
+                        {rows.data() + k * width, static_cast<std::size_t>(out_)});
+      }
       for (std::int64_t p = 0; p < panels(); ++p) {
-        const std::int64_t first = p * kPanel;
-        std::copy_n(row.data() + first, std::min(kPanel, out_ - first),
-                    memory_.floats() + (p * in_ + k) * kPanel);
+        for (std::int64_t k = 0; k < kTileInputs; ++k) {
+          std::copy_n(rows.data() + k * width + p * kPanel, kPanel, tile.data() + k * kPanel);
+        }
+        pack_tile(dtype(), tile.data(), inputs, this->tile(p, t));
       }
     }
   });
 }
 
+// A part of the work is a panel.
 void PackedMatrix::fill_by_outputs(const MatrixSource& source, ThreadPool& threads) {
-  const std::int64_t groups = (out_ + kOutputsAtOnce - 1) / kOutputsAtOnce;
-  threads.parallel_for(groups, 1, [&](std::int64_t begin, std::int64_t end, int /*worker*/) {
-    const auto length = static_cast<std::size_t>(in_);
-    std::vector<float> rows(length * kOutputsAtOnce);
-    for (std::int64_t group = begin; group < end; ++group) {
-      const std::int64_t first = group * kOutputsAtOnce;
-      const std::int64_t count = std::min(kOutputsAtOnce, out_ - first);
-      for (std::int64_t j = 0; j < count; ++j) {
-        source.read_row(first + j, {rows.data() + static_cast<std::size_t>(j) * length, length});
+  threads.parallel_for(panels(), 1, [&](std::int64_t begin, std::int64_t end, int) {
+    const std::int64_t length = layout_.tiles() * kTileInputs;
+    std::vector<float> rows(static_cast<std::size_t>(kPanel * length));
+    Tile tile(static_cast<std::size_t>(kTileInputs * kPanel));
+    for (std::int64_t p = begin; p < end; ++p) {
+      const std::int64_t outputs = std::min(kPanel, out_ - p * kPanel);
+      if (outputs < kPanel) std::ranges::fill(rows, 0.0F);
+      for (std::int64_t j = 0; j < outputs; ++j) {
+        source.read_row(p * kPanel + j, {rows.data() + j * length, static_cast<std::size_t>(in())});
       }
-      float* to = memory_.floats() + first / kPanel * in_ * kPanel + first % kPanel;
-      for (std::int64_t k = 0; k < in_; ++k) {
-        for (std::int64_t j = 0; j < count; ++j) to[k * kPanel + j] = rows.data()[j * in_ + k];
+      for (std::int64_t t = 0; t < layout_.tiles(); ++t) {
+        const std::int64_t first = t * kTileInputs;
+        for (std::int64_t k = 0; k < kTileInputs; ++k) {
+          for (std::int64_t j = 0; j < kPanel; ++j) {
+            tile[static_cast<std::size_t>(k * kPanel + j)] =
+                rows[static_cast<std::size_t>(j * length + first + k)];
+          }
+        }
+        pack_tile(dtype(), tile.data(), std::min(kTileInputs, in() - first), this->tile(p, t));
       }
     }
   });

@@ -12,6 +12,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 TEST(BackendOptions, AreRead) {
   const EngineOptions o = generate({"--backend", "cuda", "--dtype", "bf16", "--kv-dtype", "f16",
@@ -41,16 +42,24 @@ TEST(BackendOptions, TypesOfKeysAndValuesFollowTheWeightsUnlessGiven) {
             (Precision{DType::f16, DType::f16, DType::f32}));
   EXPECT_EQ(precision(DTypeChoice::f32, KvDTypeChoice::bf16),
             (Precision{DType::f32, DType::f32, DType::bf16}));
+  EXPECT_EQ(precision(DTypeChoice::int8, KvDTypeChoice::automatic),
+            (Precision{DType::q8, DType::f32, DType::f16}));
+  EXPECT_EQ(precision(DTypeChoice::int4, KvDTypeChoice::int8),
+            (Precision{DType::q4, DType::f32, DType::i8}));
+  EXPECT_EQ(on_cpu(precision(DTypeChoice::bf16, KvDTypeChoice::automatic)),
+            (Precision{DType::bf16, DType::f32, DType::bf16}));
+  EXPECT_EQ(precision_text({DType::q4, DType::f32, DType::i8}), "int4, keys and values int8");
   EXPECT_EQ(precision_text({DType::bf16, DType::bf16, DType::bf16}), "bf16");
   EXPECT_EQ(precision_text({DType::bf16, DType::bf16, DType::f16}), "bf16, keys and values f16");
 }
 
 TEST(BackendOptions, WhatDoesNotFitIsOneErrorWithAll) {
   EXPECT_THAT(generate_error({"--backend", "cpu", "--dtype", "bf16", "--comm", "nccl"}),
-              AllOf(HasSubstr("CPU back end"), HasSubstr("--dtype bf16 (it computes in float32)"),
-                    HasSubstr(" and --comm nccl"), HasSubstr("--backend cuda")));
-  EXPECT_THAT(generate_error({"--backend", "cpu", "--kv-dtype", "f16"}),
-              HasSubstr("--kv-dtype f16 (it computes in float32)"));
+              AllOf(HasSubstr("CPU back end"), HasSubstr("--comm nccl"), Not(HasSubstr("--dtype")),
+                    HasSubstr("--backend cuda")));
+  EXPECT_THAT(generate_error({"--backend", "cuda", "--dtype", "int4", "--kv-dtype", "int8"}),
+              AllOf(HasSubstr("CUDA back end"), HasSubstr("--dtype int4 (it computes in f32"),
+                    HasSubstr(" and --kv-dtype int8"), HasSubstr("--backend cpu")));
   for (const char* comm : {"nccl", "ipc", "staged"}) {
     EXPECT_THAT(generate_error({"--backend", "cpu", "--comm", comm}), HasSubstr(comm));
   }
@@ -61,7 +70,7 @@ TEST(BackendOptions, WhatDoesNotFitIsOneErrorWithAll) {
 }
 
 TEST(BackendOptions, EveryEngineCommandIsHeldToThem) {
-  const std::vector<std::string> bad = {"--backend", "cpu", "--dtype", "f16"};
+  const std::vector<std::string> bad = {"--backend", "cuda", "--dtype", "int8"};
   const auto with = [&](std::vector<std::string> words) {
     words.insert(words.end(), bad.begin(), bad.end());
     return words;
@@ -69,7 +78,7 @@ TEST(BackendOptions, EveryEngineCommandIsHeldToThem) {
   for (const auto& words : {with({"score", "--model", "m", "--prompt-ids", "1"}),
                             with({"dump", "--model", "m", "--prompt-ids", "1", "--stats"}),
                             with({"doctor"}), with({"doctor", "--model", "m"})}) {
-    EXPECT_THAT(usage_error(words), HasSubstr("--dtype f16"));
+    EXPECT_THAT(usage_error(words), HasSubstr("--dtype int8"));
   }
 }
 
