@@ -42,12 +42,12 @@ std::vector<BenchTest> tests_of(const BenchOptions& o) {
   return tests;
 }
 
-// Bytes a second that all ranks together read, each `bytes` of its own memory at the same time; on
-// rank 0. A pass lasts as long as its slowest rank, as a step does.
-double measure_read(Communicator& control, std::size_t bytes, int threads) {
+// GB/s that all ranks together read, each `bytes` of its own memory at the same time; added on rank
+// 0 to `rates`. A pass lasts as long as its slowest rank, as a step does.
+void measure_read(Communicator& control, std::size_t bytes, int threads,
+                  std::vector<double>& rates) {
   std::optional<ReadBandwidth> memory;
   agree(control, caught([&] { memory.emplace(bytes, threads); }));
-  std::vector<double> rates;
   for (int pass = 0; pass <= kReadPasses; ++pass) {
     control.barrier({SiteKind::load});
     const double mine[] = {static_cast<double>(memory->bytes()), memory->pass_s()};
@@ -59,9 +59,8 @@ double measure_read(Communicator& control, std::size_t bytes, int threads) {
       total += from.get<double>();
       slowest = std::max(slowest, from.get<double>());
     }
-    if (pass > 0 && slowest > 0) rates.push_back(total / slowest);
+    if (pass > 0 && slowest > 0) rates.push_back(total / slowest * 1e-9);
   }
-  return control.rank() == 0 ? spread(std::move(rates)).median : 0;
 }
 
 std::uint64_t sum_on_root(Communicator& control, std::uint64_t mine) {
@@ -83,8 +82,10 @@ class BenchCommand {
   void read_config();
   int measure(const EngineOptions& engine);
   Demand prepare() const;
-  std::optional<double> read_limit(const Session& session) const;
-  void run_tests(Coordinator& coordinator, BenchResult common);
+  std::size_t read_bytes(const Session& session) const;
+  int run_model(Session& session);
+  void run_tests(Coordinator& coordinator);
+  void report();
   BenchSetup setup() const;
   bool root() const { return job_.world.rank() == 0; }
 
@@ -93,6 +94,9 @@ class BenchCommand {
   std::vector<BenchTest> tests_;
   BenchContext context_;
   std::unique_ptr<BenchReport> report_;
+  // Of the model that is loaded:
+  std::vector<BenchResult> results_;   // one a test
+  std::vector<double> read_gb_per_s_;  // one a pass; rank 0's
 };
 
 int BenchCommand::run() {
@@ -147,50 +151,75 @@ Demand BenchCommand::prepare() const {
   return most;
 }
 
-// Before the weights are there, so that both never stand in memory together.
-std::optional<double> BenchCommand::read_limit(const Session& session) const {
-  if (session.backend().kind != BackendKind::cpu) return std::nullopt;
+std::size_t BenchCommand::read_bytes(const Session& session) const {
   const auto shares = shard_plan(context_.config, session.size(), session.precision());
   const std::int64_t bytes = shares[static_cast<std::size_t>(session.rank())].weight_bytes;
-  const auto limited = static_cast<std::size_t>(std::clamp(bytes, kLeastReadBytes, kMostReadBytes));
-  return measure_read(job_.control, limited, session.threads()) * 1e-9;
+  return static_cast<std::size_t>(std::clamp(bytes, kLeastReadBytes, kMostReadBytes));
 }
 
+// The limit is measured before the weights are there and after they are gone: so it never doubles
+// the memory, and a drift of the machine shows in it too.
 int BenchCommand::measure(const EngineOptions& engine) {
-  Session session(job_, engine, /*dump_activations=*/false);
-  if (context_.fake_weights) session.use_fake_weights(context_.config);
-  BenchResult common;
-  common.read_gb_per_s = read_limit(session);
-  session.load([&](Session&) { return prepare(); });
-  common.weight_bytes = sum_on_root(job_.control, session.model().step_weight_bytes());
-  const Precision types = session.precision();
-  common.dtype = dtype_name(types.weights);
-  common.kv_dtype = dtype_name(types.kv);
-  common.threads = session.threads();
-  common.backend = backend_name(session.backend().kind);
-  common.backend_text = session.backend_text();
-  common.comm_text = session.comm_text();
-  common.shared_gpu = session.backend().shared_gpu;
-  common.load_s = session.load_s();
-  return session.run([&](Coordinator& coordinator) { run_tests(coordinator, std::move(common)); });
+  results_.assign(tests_.size(), {});
+  read_gb_per_s_.clear();
+  std::optional<std::size_t> bytes;
+  int threads = 1;
+  int code = 0;
+  {
+    Session session(job_, engine, /*dump_activations=*/false);
+    threads = session.threads();
+    if (session.backend().kind == BackendKind::cpu) bytes = read_bytes(session);
+    if (bytes) measure_read(job_.control, *bytes, threads, read_gb_per_s_);
+    code = run_model(session);
+  }
+  if (code != 0) return code;
+  if (bytes) measure_read(job_.control, *bytes, threads, read_gb_per_s_);
+  agree_with_root(job_.control, caught([&] {
+                    if (root()) report();
+                  }));
+  return 0;
 }
 
-// Repetitions go round all tests, so that a drift of the machine strikes them alike.
-void BenchCommand::run_tests(Coordinator& coordinator, BenchResult common) {
-  std::vector<BenchResult> results(tests_.size(), common);
+int BenchCommand::run_model(Session& session) {
+  if (context_.fake_weights) session.use_fake_weights(context_.config);
+  session.load([&](Session&) { return prepare(); });
+  const std::uint64_t weight_bytes = sum_on_root(job_.control, session.model().step_weight_bytes());
+  const Precision types = session.precision();
+  for (std::size_t i = 0; i < tests_.size(); ++i) {
+    results_[i] = {.test = tests_[i],
+                   .dtype = dtype_name(types.weights),
+                   .kv_dtype = dtype_name(types.kv),
+                   .threads = session.threads(),
+                   .backend = backend_name(session.backend().kind),
+                   .backend_text = session.backend_text(),
+                   .comm_text = session.comm_text(),
+                   .shared_gpu = session.backend().shared_gpu,
+                   .load_s = session.load_s(),
+                   .weight_bytes = weight_bytes,
+                   .read_gb_per_s = std::nullopt,
+                   .seconds = {}};
+  }
+  return session.run([&](Coordinator& coordinator) { run_tests(coordinator); });
+}
+
+// Repetitions go round all tests, so that a drift strikes them alike.
+void BenchCommand::run_tests(Coordinator& coordinator) {
   Progress progress(true, "measuring, repetition");
   const std::int64_t rounds = o_.warmup + o_.repetitions;
   for (std::int64_t round = 0; round < rounds; ++round) {
     progress.update(round, rounds);
-    for (std::size_t i = 0; i < tests_.size(); ++i) {
-      const double seconds = run_bench_test(coordinator, tests_[i], setup());
-      if (round >= o_.warmup) results[i].seconds.push_back(seconds);
+    for (BenchResult& result : results_) {
+      const double seconds = run_bench_test(coordinator, result.test, setup());
+      if (round >= o_.warmup) result.seconds.push_back(seconds);
     }
   }
   progress.finish();
-  for (std::size_t i = 0; i < tests_.size(); ++i) {
-    results[i].test = tests_[i];
-    report_->add(context_, results[i]);
+}
+
+void BenchCommand::report() {
+  for (BenchResult& result : results_) {
+    if (!read_gb_per_s_.empty()) result.read_gb_per_s = spread(read_gb_per_s_).median;
+    report_->add(context_, result);
   }
   if (!std::cout) finish_output(std::cout);
 }
