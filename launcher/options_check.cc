@@ -107,9 +107,8 @@ void check_complete(const DoctorOptions& options) {
 }
 
 void check_complete(const BenchOptions& options) {
-  const bool model = !options.engine.model.empty(), shape = !options.shape.empty();
-  need(model || shape, "bench", "--model DIR or --shape SHAPE");
-  refuse_both(model, shape, "bench", "--model and --shape");
+  const bool shape = !options.shape.empty();
+  need(shape || !options.engine.model.empty(), "bench", "--model DIR or --shape SHAPE");
   if (shape) parse_shape(options.shape, "--shape");
   const auto none = [](const std::vector<std::int64_t>& list) {
     return std::all_of(list.begin(), list.end(), [](std::int64_t n) { return n == 0; });

@@ -296,6 +296,7 @@ Table bench_engine_table(BenchOptions& o) {
 OptionSpec shape_option(std::string& target) {
   OptionSpec option =
       value_option("shape", "SHAPE", "made-up weights: gpt2-xl, n_layer=6,...", ValueKind::text);
+  option.group = "model";  // in the place of --model
   option.store = [&target](Words words, const std::string& where) {
     if (words[0].empty()) {
       fail(ExitCode::usage, {.expected = "a shape", .found = "an empty text", .where = where});

@@ -62,6 +62,13 @@ TEST(BenchOptions, ListsStandInFilesToo) {
   EXPECT_THAT(o.batch, ElementsAre(3));
 }
 
+TEST(BenchOptions, AShapeOverridesTheModelOfAFile) {
+  const std::string file = write_file("m.yaml", "model: m\n");
+  const auto o = parse_as<BenchOptions>({"bench", "--config", file, "--shape", "gpt2"});
+  EXPECT_EQ(o.shape, "gpt2");
+  EXPECT_EQ(o.engine.model, "");
+}
+
 TEST(BenchOptions, RefusesJunk) {
   EXPECT_THAT(bench_error({"--prompt", "1,x"}), HasSubstr("--prompt: expected an integer"));
   EXPECT_THAT(bench_error({"--prompt", "1,,2"}), HasSubstr("commas"));
@@ -75,7 +82,7 @@ TEST(BenchOptions, RefusesJunk) {
   EXPECT_THAT(bench_error({"--prompt", "0,0", "--generate", "0"}),
               HasSubstr("something to measure"));
   EXPECT_THAT(bench_error({"--json", "--format", "csv"}), HasSubstr("--json and another --format"));
-  EXPECT_THAT(bench_error({"--model", "m"}), HasSubstr("--model and --shape"));
+  EXPECT_THAT(bench_error({"--model", "m"}), HasSubstr("--model: cannot stand beside --shape"));
   EXPECT_THAT(bench_error({"--backend", "cuda", "--comm", "shm"}), HasSubstr("--comm shm"));
   EXPECT_THAT(usage_error({"bench"}), HasSubstr("--model DIR or --shape SHAPE"));
   EXPECT_THAT(usage_error({"bench", "--shape", "gpt5"}), HasSubstr("\"gpt5\""));

@@ -35,7 +35,7 @@ TEST(ModelShape, KnowsTheSizesOfGpt2) {
 TEST(ModelShape, FillsUpWithGpt2) {
   const ModelConfig c = shape("n_layer=48,n_embd=1600,n_head=25");
   EXPECT_EQ(parameter_count(c), parameter_count(shape("gpt2-xl")));
-  const ModelConfig d = shape("n_embd=64,n_inner=100,n_positions=20,vocab_size=11");
+  const ModelConfig d = shape("n_embd=64,n_head=4,n_inner=100,n_positions=20,vocab_size=11");
   EXPECT_EQ(d.n_layer, 12);
   EXPECT_EQ(d.n_inner, 100);
   EXPECT_EQ(d.n_positions, 20);
