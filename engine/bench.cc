@@ -63,7 +63,7 @@ void check_fits(const BenchTest& test, std::int64_t n_positions) {
                                 n_positions, prefill ? "" : ", of which the prompt takes one"),
         .found = std::to_string(test.tokens),
         .where = prefill ? "--prompt" : "--generate",
-        .remedy = "fewer tokens, or a model with a longer context"});
+        .remedy = "fewer tokens (0: none), or a model with a longer context"});
 }
 
 std::int64_t bench_blocks(const BenchTest& test, const BenchSetup& setup) {

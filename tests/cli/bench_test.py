@@ -172,7 +172,7 @@ class Bench(CliTest):
             (["bench", "--shape", "gpt2", "--dtype", "f32,f31"], 2, ("--dtype", '"f31"')),
             (["bench", "--shape", "gpt2", "--json", "--format", "csv"], 2, ("--json", "--format")),
             (bench("--prompt", 65), 2, ("--prompt", "at most 64", "found 65", context)),
-            (bench("--generate", 64), 2, ("--generate", "at most 63", "found 64", context)),
+            (bench("--prompt", 0, "--generate", 64), 2, ("--generate", "at most 63", "found 64", context)),
             (bench("--prompt", 0, "--generate", 0), 2, ("something to measure",)),
         ]
         self.check_refused(USAGE, cases)
