@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "comm/agreement.h"
 #include "engine/bench.h"
+#include "engine/generate.h"
 #include "engine/wire.h"
 #include "launcher/backend_options.h"
 #include "launcher/bench_environment.h"
@@ -26,7 +27,8 @@ namespace {
 // it would stay in a core's own cache; above, it is main memory whatever its size.
 constexpr std::int64_t kLeastReadBytes = std::int64_t{32} << 20,
                        kMostReadBytes = std::int64_t{1} << 30;
-constexpr int kReadPasses = 7;
+constexpr int kLeastPasses = 7;
+constexpr double kReadSeconds = 0.2;
 
 std::vector<BenchTest> tests_of(const BenchOptions& o) {
   using Kind = BenchTest::Kind;
@@ -42,24 +44,30 @@ std::vector<BenchTest> tests_of(const BenchOptions& o) {
   return tests;
 }
 
-// GB/s that all ranks together read, each `bytes` of its own memory at the same time; added on rank
-// 0 to `rates`. A pass lasts as long as its slowest rank, as a step does.
+// GB/s that the ranks together read in one pass, each its own memory at the same time; on rank 0.
+double read_pass(Communicator& control, ReadBandwidth& memory) {
+  control.barrier({SiteKind::load});
+  const double mine = static_cast<double>(memory.bytes()) * 1e-9 / memory.pass_s();
+  std::vector<std::vector<std::byte>> all;
+  control.gather({SiteKind::load}, std::as_bytes(std::span(&mine, 1)), all, 0);
+  double sum = 0;
+  for (const auto& rank : all) sum += ByteReader(rank).get<double>();
+  return sum;
+}
+
+// Reads `bytes` on each rank for a while, and adds the rate of each pass to rank 0's `rates`.
 void measure_read(Communicator& control, std::size_t bytes, int threads,
                   std::vector<double>& rates) {
   std::optional<ReadBandwidth> memory;
   agree(control, caught([&] { memory.emplace(bytes, threads); }));
-  for (int pass = 0; pass <= kReadPasses; ++pass) {
-    control.barrier({SiteKind::load});
-    const double mine[] = {static_cast<double>(memory->bytes()), memory->pass_s()};
-    std::vector<std::vector<std::byte>> all;
-    control.gather({SiteKind::load}, std::as_bytes(std::span(mine)), all, 0);
-    double total = 0, slowest = 0;
-    for (const auto& rank : all) {
-      ByteReader from(rank);
-      total += from.get<double>();
-      slowest = std::max(slowest, from.get<double>());
-    }
-    if (pass > 0 && slowest > 0) rates.push_back(total / slowest * 1e-9);
+  read_pass(control, *memory);  // the first one does not count
+  const double start_s = steady_seconds();
+  std::vector<std::byte> more{std::byte{1}};
+  for (int pass = 1; more[0] != std::byte{0}; ++pass) {
+    rates.push_back(read_pass(control, *memory));
+    const bool enough = pass >= kLeastPasses && steady_seconds() - start_s >= kReadSeconds;
+    more.assign(1, std::byte{enough ? std::uint8_t{0} : std::uint8_t{1}});
+    control.broadcast({SiteKind::load}, more, 0);
   }
 }
 
