@@ -44,6 +44,9 @@ struct MatrixSource {
                                   ///< holds the `in` weights of output j
   std::function<void(std::int64_t row, std::span<float> to)> read_row;
   bool vocabulary = false;  ///< an embedding table or a head: kept as table_type() says
+  /// Told, once for each row and perhaps from several threads, which rows will not be read again,
+  /// so that their pages can go; may be empty.
+  std::function<void(std::int64_t first_row, std::int64_t end_row)> done_with_rows = {};
 };
 
 /// A weight matrix in the back end's own layout.
@@ -74,8 +77,8 @@ enum class Activation {
 struct Indices {
   Indices() = default;
   template <class Range>
-    requires std::convertible_to<const Range&, std::span<const std::int32_t>>
-  Indices(const Range& values, const std::int32_t* on_device = nullptr)  // implicit: a view
+  requires std::convertible_to<const Range&, std::span<const std::int32_t>> Indices(
+      const Range& values, const std::int32_t* on_device = nullptr)  // implicit: a view
       : host(values), device(on_device) {}
   std::int64_t size() const { return std::ssize(host); }
   std::span<const std::int32_t> host;
@@ -94,8 +97,8 @@ struct SequenceRows {
 struct Sequences {
   Sequences() = default;
   template <class Range>
-    requires std::convertible_to<const Range&, std::span<const SequenceRows>>
-  Sequences(const Range& rows, const void* on_device = nullptr)  // implicit: a view
+  requires std::convertible_to<const Range&, std::span<const SequenceRows>> Sequences(
+      const Range& rows, const void* on_device = nullptr)  // implicit: a view
       : host(rows), device(on_device) {}
   std::span<const SequenceRows> host;
   const void* device = nullptr;
@@ -103,10 +106,10 @@ struct Sequences {
 
 /// One forward pass: new tokens of any number of sequences, one after another, no padding.
 struct Step {
-  Indices ids;          ///< [T] token ids; -1: a row that belongs to no sequence
-  Indices positions;    ///< [T] position of each in its sequence
-  Sequences sequences;  ///< which rows belong to which sequence
-  Indices logit_rows;   ///< rows whose logits are wanted, ascending
+  Indices ids;              ///< [T] token ids; -1: a row that belongs to no sequence
+  Indices positions;        ///< [T] position of each in its sequence
+  Sequences sequences;      ///< which rows belong to which sequence
+  Indices logit_rows;       ///< rows whose logits are wanted, ascending
   bool repeatable = false;  ///< nobody listens to what happens inside, and no collective of the
                             ///< pass needs the host: it may be recorded and replayed
 };
@@ -188,6 +191,8 @@ class Backend {
   virtual Precision precision() const = 0;
   /// Free and total memory of a device that has its own; none: it is the host's.
   virtual std::optional<DeviceMemory> memory() const { return std::nullopt; }
+  /// "123 MiB of weights, 100 % in huge pages": what the weights got; may be empty.
+  virtual std::string describe_weights() const { return {}; }
 
   // Memory. allocate() takes from a pool: steps of equal shapes settle to no allocation at all.
   // Contents are undefined; a device may pad the rows.

@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstdlib>
 #include <exception>
@@ -23,13 +25,23 @@ std::string host_name_of_mpi() {
   return {name, static_cast<std::size_t>(length)};
 }
 
-// The affinity masks of the node's ranks, in rank order. mpirun may bind each to cores of its own.
-std::vector<cpu_set_t> core_masks(MPI_Comm node, int node_size) {
+std::string host_name_of_system() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
+}
+
+cpu_set_t own_core_mask() {
   cpu_set_t mine;
   CPU_ZERO(&mine);
   if (sched_getaffinity(0, sizeof mine, &mine) != 0) {
     for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) CPU_SET(cpu, &mine);  // above 1024 cores: enough
   }
+  return mine;
+}
+
+// The affinity masks of the node's ranks, in rank order. mpirun may bind each to cores of its own.
+std::vector<cpu_set_t> core_masks(MPI_Comm node, int node_size) {
+  const cpu_set_t mine = own_core_mask();
   std::vector<cpu_set_t> masks(static_cast<std::size_t>(node_size));
   check_mpi(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, masks.data(), sizeof mine, MPI_BYTE, node),
             "MPI_Allgather of the affinity masks");
@@ -117,10 +129,41 @@ std::string mpi_library_version() {
   return all.substr(0, all.find_first_of(std::string("\n\0", 2)));
 }
 
+bool started_by_mpi_launcher() {
+  constexpr std::array kVariables = {"OMPI_COMM_WORLD_SIZE",
+                                     "PMIX_RANK",
+                                     "PMIX_NAMESPACE",
+                                     "PMI_RANK",
+                                     "PMI_SIZE",
+                                     "PMI_FD",
+                                     "PMI_PORT",
+                                     "PMI_ID",
+                                     "HYDI_CONTROL_FD",
+                                     "MPI_LOCALRANKID",
+                                     "MPI_LOCALNRANKS",
+                                     "MV2_COMM_WORLD_SIZE",
+                                     "PALS_RANKID",
+                                     "ALPS_APP_PE",
+                                     "FLUX_TASK_RANK",
+                                     "SLURM_PROCID"};
+  return std::ranges::any_of(kVariables,
+                             [](const char* name) { return std::getenv(name) != nullptr; });
+}
+
 MpiWorld::MpiWorld(int& argc, char**& argv)
     : exceptions_at_start_(std::uncaught_exceptions()), handles_(std::make_unique<MpiHandles>()) {
+  if (started_by_mpi_launcher()) {
+    start(&argc, &argv);
+    look_around();
+    return;
+  }
+  core_share_ = share_of({own_core_mask()}, 0);
+  host_name_ = host_name_of_system();
+}
+
+void MpiWorld::start(int* argc, char*** argv) const {
   int provided = MPI_THREAD_SINGLE;
-  check_mpi(MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
+  check_mpi(MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
   check_mpi(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   if (provided < MPI_THREAD_FUNNELED) {
     fail(ExitCode::resources, {.what = "the MPI library's thread support",
@@ -130,12 +173,17 @@ MpiWorld::MpiWorld(int& argc, char**& argv)
                                .remedy = "use an MPI library built with thread support"});
   }
   handles_->all = duplicate(MPI_COMM_WORLD);
-  check_mpi(MPI_Comm_rank(handles_->all, &rank_), "MPI_Comm_rank");
-  check_mpi(MPI_Comm_size(handles_->all, &size_), "MPI_Comm_size");
-  check_mpi(MPI_Comm_split_type(handles_->all, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL,
+  int rank = 0;
+  check_mpi(MPI_Comm_rank(handles_->all, &rank), "MPI_Comm_rank");
+  check_mpi(MPI_Comm_split_type(handles_->all, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL,
                                 &handles_->node),
             "MPI_Comm_split_type");
   check_mpi(MPI_Comm_set_errhandler(handles_->node, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+}
+
+void MpiWorld::look_around() {
+  check_mpi(MPI_Comm_rank(handles_->all, &rank_), "MPI_Comm_rank");
+  check_mpi(MPI_Comm_size(handles_->all, &size_), "MPI_Comm_size");
   check_mpi(MPI_Comm_rank(handles_->node, &node_rank_), "MPI_Comm_rank");
   check_mpi(MPI_Comm_size(handles_->node, &node_size_), "MPI_Comm_size");
   core_share_ = share_of(core_masks(handles_->node, node_size_), node_rank_);
@@ -143,19 +191,24 @@ MpiWorld::MpiWorld(int& argc, char**& argv)
 }
 
 MpiWorld::~MpiWorld() {
-  if (std::uncaught_exceptions() > exceptions_at_start_) return;
+  if (handles_->all == MPI_COMM_NULL || std::uncaught_exceptions() > exceptions_at_start_) return;
   MPI_Comm_free(&handles_->node);
   MPI_Comm_free(&handles_->all);
   MPI_Finalize();
 }
 
 void MpiWorld::abort(ExitCode code) const {
-  MPI_Abort(MPI_COMM_WORLD, static_cast<int>(code));
+  if (handles_->all != MPI_COMM_NULL) MPI_Abort(MPI_COMM_WORLD, static_cast<int>(code));
   std::_Exit(static_cast<int>(code));
 }
 
+const MpiHandles& MpiWorld::handles() const {
+  if (handles_->all == MPI_COMM_NULL) start(nullptr, nullptr);
+  return *handles_;
+}
+
 ShmSegments MpiWorld::share_memory(std::size_t bytes_each) const {
-  const auto window = std::make_shared<ShmWindow>(handles_->node, bytes_each + kSegmentAlignment);
+  const auto window = std::make_shared<ShmWindow>(handles().node, bytes_each + kSegmentAlignment);
   ShmSegments segments{{}, bytes_each, window};
   for (int r = 0; r < node_size_; ++r) segments.base.push_back(align_up(window->part_of(r)));
   std::fill_n(segments.base[static_cast<std::size_t>(node_rank_)], bytes_each, std::byte{0});

@@ -15,6 +15,10 @@ struct MpiHandles;
 /// "Open MPI v4.1.4, package: …": the first line that the library says of itself. Needs no start.
 std::string mpi_library_version();
 
+/// True in a process that an MPI launcher started (mpirun, srun …), by the variables that they set.
+/// Without one the process is a job of its own.
+bool started_by_mpi_launcher();
+
 /// Which cores this rank may run on, by the affinity masks of the node's ranks.
 struct CoreShare {
   int cores = 1;             ///< cores that this rank is bound to
@@ -24,7 +28,9 @@ struct CoreShare {
 };
 
 /// Everything between MPI's start and end. One for the process; made and destroyed by the main
-/// thread, which is also the only one to communicate.
+/// thread, which is also the only one to communicate. In a process that no launcher started, MPI
+/// starts (a third of a second and a daemon with Open MPI) only when somebody asks for its handles
+/// or its memory.
 ///
 /// Ending: when all ranks leave together (done, or AgreedFailure), let the object be destroyed:
 /// that is MPI_Finalize, which waits for all ranks. When this rank alone fails, say why and call
@@ -56,9 +62,12 @@ class MpiWorld {
   /// the process's end frees it.
   ShmSegments share_memory(std::size_t bytes_each) const;
 
-  const MpiHandles& handles() const { return *handles_; }
+  const MpiHandles& handles() const;
 
  private:
+  void start(int* argc, char*** argv) const;
+  void look_around();
+
   int exceptions_at_start_;
   int rank_ = 0, size_ = 1, node_rank_ = 0, node_size_ = 1;
   CoreShare core_share_;

@@ -89,6 +89,13 @@ void MappedFile::check_unchanged() const {
         .remedy = "replace a model's files by renaming, not by writing into them"});
 }
 
+void release_pages(std::span<const std::byte> bytes) {
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = (reinterpret_cast<std::uintptr_t>(bytes.data()) + page - 1) / page * page;
+  const auto end = reinterpret_cast<std::uintptr_t>(bytes.data() + bytes.size()) / page * page;
+  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+}
+
 void refuse_pointer_text(std::span<const std::byte> bytes, const std::string& file) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()),
                               std::min<std::size_t>(bytes.size(), 1024));

@@ -42,6 +42,10 @@ class MappedFile {
   std::timespec changed_ = {};
 };
 
+/// Gives the memory of whole pages inside these bytes of a MappedFile back to the system. They may
+/// be read again: the file stands behind them.
+void release_pages(std::span<const std::byte> bytes);
+
 /// Error(model_files) if the bytes are the short text that stands for a large file in a Git clone
 /// made without large-file support ("version …", "oid …", "size …").
 void refuse_pointer_text(std::span<const std::byte> bytes, const std::string& file);

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
-#include <cstdlib>
 #include <iostream>
 #include <optional>
 #include <span>
@@ -45,10 +44,7 @@ bool wants_mpi(int argc, char** argv) {
   constexpr std::array collective = {"generate", "score", "dump", "doctor", "bench"};
   const std::string_view command = argc > 1 ? argv[1] : "";
   if (std::find(collective.begin(), collective.end(), command) != collective.end()) return true;
-  constexpr std::array launchers = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE",
-                                    "MPI_LOCALRANKID"};
-  return std::any_of(launchers.begin(), launchers.end(),
-                     [](const char* name) { return std::getenv(name) != nullptr; });
+  return started_by_mpi_launcher();
 }
 
 log::Level log_level(Verbosity verbosity) {
@@ -129,7 +125,7 @@ int run_collective(const Options& options, const Job& job) {
 // Ranks agree on what each made of its command line and configuration file, then run the command.
 int run_in_world(int argc, char** argv, MpiWorld& world) {
   const auto backend = make_cpu_backend(1);
-  const auto comm = make_communicator(world, *backend, "mpi", {});
+  const auto comm = make_communicator(world, *backend, world.size() == 1 ? "auto" : "mpi", {});
   Options options;
   agree(*comm, caught([&] {
     options = parse_options(argc, argv);

@@ -151,6 +151,7 @@ void Session::make_model_of(WeightSource& weights) {
 void Session::report_weights(const CheckpointWeights& weights) const {
   log::verbose(fmt::format("weights: {} bytes read of {} in the files, {} bytes kept",
                            weights.bytes_read(), checkpoint_->file_bytes(), weights.bytes_kept()));
+  if (const std::string got = devices_.own->describe_weights(); !got.empty()) log::verbose(got);
   const Range ids = model_->vocab_ids();
   if (weights.lm_head_differs(ids.begin, ids.end)) {
     log::warning(

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "io/mapped_file.h"
 
 namespace shardlm {
 namespace {
@@ -126,6 +127,13 @@ HostMatrix CheckpointWeights::linear(const std::string& name, std::int64_t in, s
   return {.tensor = t, .in = in, .out = out, .rows_are_outputs = rows_are_outputs_};
 }
 
+void CheckpointWeights::done_with(const HostTensor& tensor, std::int64_t first,
+                                  std::int64_t count) {
+  const std::size_t width = bits(tensor.dtype) / 8;
+  release_pages(tensor.bytes.subspan(static_cast<std::size_t>(first) * width,
+                                     static_cast<std::size_t>(count) * width));
+}
+
 std::vector<std::string> CheckpointWeights::unused() const {
   std::vector<std::string> names;
   for (const HostTensor* t : checkpoint_.tensors()) {
@@ -147,6 +155,9 @@ bool CheckpointWeights::lm_head_differs(std::int64_t first_id, std::int64_t end_
     head->read(id * config_.n_embd, a);
     wte->read(id * config_.n_embd, b);
     if (std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) != 0) return true;
+    constexpr std::int64_t kTogether = 1024;
+    if ((id + 1) % kTogether != 0 && id + 1 != end_id) continue;
+    for (const HostTensor* t : {head, wte}) release_pages(t->bytes);
   }
   return false;
 }

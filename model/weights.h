@@ -24,6 +24,8 @@ class CheckpointWeights final : public WeightSource {
   HostTensor tensor(const std::string& name, const std::vector<std::int64_t>& shape) override;
   HostMatrix linear(const std::string& name, std::int64_t in, std::int64_t out) override;
 
+  void done_with(const HostTensor& tensor, std::int64_t first, std::int64_t count) override;
+
   /// Tensors that no layer asked for, the causal-mask buffers of old files left out.
   std::vector<std::string> unused() const;
   /// Set if a tied model's files hold an lm_head.weight whose rows `ids` differ from wte.weight.

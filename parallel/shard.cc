@@ -45,7 +45,13 @@ std::unique_ptr<WeightMatrix> load_cut(Backend& backend, WeightSource& source,
                        [&](std::int64_t i, std::span<float> to) {
                          read_ranges(matrix.tensor, pick(rows, i) * row_length, cols, to);
                        },
-                   .vocabulary = matrix.vocabulary};
+                   .vocabulary = matrix.vocabulary,
+                   .done_with_rows =
+                       [&](std::int64_t first, std::int64_t end) {
+                         const std::int64_t from = pick(rows, first), to = pick(rows, end - 1) + 1;
+                         source.done_with(matrix.tensor, from * row_length,
+                                          (to - from) * row_length);
+                       }};
   const DType weights = backend.precision().weights;
   source.took(matrix.tensor, cut.in * cut.out, cut.vocabulary ? table_type(weights) : weights);
   return backend.make_matrix(cut);
@@ -81,6 +87,7 @@ Tensor load_replicated(Backend& backend, WeightSource& source, const HostTensor&
   Tensor out = backend.allocate(cols == 0 ? 1 : tensor.elements() / cols, cols);
   backend.upload(values, out);
   source.took(tensor, tensor.elements(), DType::f32);
+  source.done_with(tensor, 0, tensor.elements());
   return out;
 }
 

@@ -27,6 +27,11 @@ class WeightSource {
   /// The weight of a linear layer, in whichever orientation the checkpoint keeps.
   virtual HostMatrix linear(const std::string& name, std::int64_t in, std::int64_t out) = 0;
 
+  /// A layer will not read these elements of the tensor again: what a file's mapping holds of them
+  /// in memory may go. From any thread.
+  virtual void done_with(const HostTensor& /*tensor*/, std::int64_t /*first*/,
+                         std::int64_t /*count*/) {}
+
   /// Layers report what they took: `elements` of the tensor, now held as `kept`.
   void took(const HostTensor& from, std::int64_t elements, DType kept) {
     bytes_read_ += stored_bytes(from.dtype, static_cast<std::uint64_t>(elements));

@@ -51,12 +51,13 @@ class CpuBackend final : public Backend {
   }
 
   Precision precision() const override { return precision_; }
+  std::string describe_weights() const override;
   std::size_t allocations() const override { return buffers_.allocations(); }
 
   std::unique_ptr<WeightMatrix> make_matrix(const MatrixSource& source) override {
     const DType weights = precision_.weights;
     return std::make_unique<PackedMatrix>(source, source.vocabulary ? table_type(weights) : weights,
-                                          threads_);
+                                          weights_, threads_);
   }
   std::unique_ptr<KvStorage> make_kv_storage(std::int64_t n_head, std::int64_t head_dim,
                                              std::int64_t n_blocks,
@@ -94,9 +95,17 @@ class CpuBackend final : public Backend {
   Precision precision_;
   ThreadPool threads_;
   BufferPool buffers_{make_host_buffer};
+  WeightArena weights_;
   Matmul matmul_;
   Attention attention_;
 };
+
+std::string CpuBackend::describe_weights() const {
+  const std::size_t bytes = weights_.bytes();
+  const std::size_t huge = std::min(bytes, weights_.huge_bytes());
+  return std::to_string(bytes) + " bytes of packed weights, " +
+         std::to_string(bytes == 0 ? 0 : huge * 100 / bytes) + " % in huge pages";
+}
 
 void CpuBackend::upload(std::span<const float> from, const Tensor& to) {
   check(std::ssize(from) == to.elements(), "upload: as many floats as the tensor holds");

@@ -13,6 +13,33 @@ constexpr std::int64_t kPanel = PackedMatrix::kPanel;
 constexpr std::int64_t kTileInputs = PanelLayout::kInputs;
 using Tile = std::vector<float>;  // [32 inputs][64 outputs]
 
+/// Tells the source which rows are done, a few megabytes at a time: giving pages back is a call to
+/// the system that all threads feel.
+class DoneRows {
+ public:
+  DoneRows(const MatrixSource& source, std::int64_t first) : source_(source), first_(first) {}
+  ~DoneRows() { tell(); }
+  DoneRows(const DoneRows&) = delete;
+  DoneRows& operator=(const DoneRows&) = delete;
+
+  void up_to(std::int64_t end) {
+    end_ = end;
+    const std::int64_t row = source_.rows_are_outputs ? source_.in : source_.out;
+    if ((end_ - first_) * row >= kElements) tell();
+  }
+
+ private:
+  static constexpr std::int64_t kElements = std::int64_t{1} << 20;
+
+  void tell() {
+    if (source_.done_with_rows && end_ > first_) source_.done_with_rows(first_, end_);
+    first_ = end_;
+  }
+
+  const MatrixSource& source_;
+  std::int64_t first_, end_ = 0;
+};
+
 std::size_t packed_bytes(const PanelLayout& layout, std::int64_t out) {
   check(layout.in >= 0 && out >= 0, "a weight matrix has no negative size");
   constexpr std::int64_t kMost = std::int64_t{1} << 48;
@@ -23,12 +50,13 @@ std::size_t packed_bytes(const PanelLayout& layout, std::int64_t out) {
 
 }  // namespace
 
-PackedMatrix::PackedMatrix(const MatrixSource& source, DType dtype, ThreadPool& threads)
+PackedMatrix::PackedMatrix(const MatrixSource& source, DType dtype, WeightArena& arena,
+                           ThreadPool& threads)
     : layout_{dtype, source.in},
       out_(source.out),
       tile_bytes_(static_cast<std::int64_t>(layout_.tile_bytes())),
       panel_bytes_(static_cast<std::int64_t>(layout_.panel_bytes())),
-      memory_(packed_bytes(layout_, source.out), kPurpose) {
+      memory_(arena.take(packed_bytes(layout_, source.out))) {
   if (in() == 0 || out_ == 0) return;
   if (source.rows_are_outputs) {
     fill_by_outputs(source, threads);
@@ -43,6 +71,7 @@ void PackedMatrix::fill_by_inputs(const MatrixSource& source, ThreadPool& thread
     const std::int64_t width = panels() * kPanel;
     std::vector<float> rows(static_cast<std::size_t>(kTileInputs * width));
     Tile tile(static_cast<std::size_t>(kTileInputs * kPanel));
+    DoneRows done(source, begin * kTileInputs);
     for (std::int64_t t = begin; t < end; ++t) {
       const std::int64_t inputs = std::min(kTileInputs, in() - t * kTileInputs);
       if (inputs < kTileInputs) std::ranges::fill(rows, 0.0F);
@@ -56,6 +85,7 @@ void PackedMatrix::fill_by_inputs(const MatrixSource& source, ThreadPool& thread
         }
         pack_tile(dtype(), tile.data(), inputs, this->tile(p, t));
       }
+      done.up_to(t * kTileInputs + inputs);
     }
   });
 }
@@ -66,6 +96,7 @@ void PackedMatrix::fill_by_outputs(const MatrixSource& source, ThreadPool& threa
     const std::int64_t length = layout_.tiles() * kTileInputs;
     std::vector<float> rows(static_cast<std::size_t>(kPanel * length));
     Tile tile(static_cast<std::size_t>(kTileInputs * kPanel));
+    DoneRows done(source, begin * kPanel);
     for (std::int64_t p = begin; p < end; ++p) {
       const std::int64_t outputs = std::min(kPanel, out_ - p * kPanel);
       if (outputs < kPanel) std::ranges::fill(rows, 0.0F);
@@ -82,6 +113,7 @@ void PackedMatrix::fill_by_outputs(const MatrixSource& source, ThreadPool& threa
         }
         pack_tile(dtype(), tile.data(), std::min(kTileInputs, in() - first), this->tile(p, t));
       }
+      done.up_to(p * kPanel + outputs);
     }
   });
 }

@@ -4,9 +4,9 @@
 #include <cstdint>
 
 #include "backend/backend.h"
-#include "backend/cpu/mapped_memory.h"
 #include "backend/cpu/panel_layout.h"
 #include "backend/cpu/thread_pool.h"
+#include "backend/cpu/weight_arena.h"
 
 namespace shardlm {
 
@@ -15,17 +15,17 @@ class PackedMatrix final : public WeightMatrix {
  public:
   static constexpr std::int64_t kPanel = PanelLayout::kOutputs;
 
-  PackedMatrix(const MatrixSource& source, DType dtype, ThreadPool& threads);
+  PackedMatrix(const MatrixSource& source, DType dtype, WeightArena& arena, ThreadPool& threads);
 
   std::int64_t in() const override { return layout_.in; }
   std::int64_t out() const override { return out_; }
-  std::size_t bytes() const override { return memory_.bytes(); }
+  std::size_t bytes() const override { return memory_.bytes; }
 
   DType dtype() const { return layout_.dtype; }
   const PanelLayout& layout() const { return layout_; }
   std::int64_t panels() const { return (out_ + kPanel - 1) / kPanel; }
   /// 64-byte aligned.
-  const std::byte* panel(std::int64_t p) const { return memory_.data() + p * panel_bytes_; }
+  const std::byte* panel(std::int64_t p) const { return memory_.data + p * panel_bytes_; }
   /// The `in` weights of one output.
   void read_output(std::int64_t output, float* to) const {
     unpack_output(layout_, panel(output / kPanel), output % kPanel, to);
@@ -35,12 +35,12 @@ class PackedMatrix final : public WeightMatrix {
   void fill_by_inputs(const MatrixSource& source, ThreadPool& threads);
   void fill_by_outputs(const MatrixSource& source, ThreadPool& threads);
   std::byte* tile(std::int64_t panel, std::int64_t tile) {
-    return memory_.data() + panel * panel_bytes_ + tile * tile_bytes_;
+    return memory_.data + panel * panel_bytes_ + tile * tile_bytes_;
   }
 
   PanelLayout layout_;
   std::int64_t out_, tile_bytes_, panel_bytes_;
-  MappedMemory memory_;
+  ArenaSpan memory_;
 };
 
 }  // namespace shardlm

@@ -179,6 +179,10 @@ TEST(MakeCommunicator, ChoosesByName) {
   EXPECT_THAT(error, AllOf(HasSubstr("'smh'"), HasSubstr("auto, shm or mpi")));
 }
 
+TEST(MpiWorld, KnowsWhoStartedIt) {
+  EXPECT_TRUE(g_world->size() == 1 || started_by_mpi_launcher());
+}
+
 TEST(MpiWorld, KnowsWhereItRuns) {
   EXPECT_TRUE(g_world->one_node());
   EXPECT_EQ(g_world->node_size(), g_world->size());
