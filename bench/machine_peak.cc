@@ -15,18 +15,6 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr int kChains = 12;
 
-float ReadAll(const float* data, std::int64_t n) {
-  const hn::ScalableTag<float> d;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  hn::Vec<decltype(d)> sum[8];
-  for (auto& s : sum) s = hn::Zero(d);
-  for (std::int64_t i = 0; i < n; i += 8 * lanes) {
-    for (int c = 0; c < 8; ++c) sum[c] = hn::Add(sum[c], hn::LoadU(d, data + i + c * lanes));
-  }
-  for (int c = 1; c < 8; ++c) sum[0] = hn::Add(sum[0], sum[c]);
-  return hn::GetLane(hn::SumOfLanes(d, sum[0]));
-}
-
 std::int64_t MultiplyAddLoop(std::int64_t rounds, float* sink) {
   const hn::ScalableTag<float> d;
   const auto factor = hn::Set(d, 0.999F), term = hn::Set(d, 0.001F);
@@ -46,10 +34,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace shardlm {
 
-HWY_EXPORT(ReadAll);
 HWY_EXPORT(MultiplyAddLoop);
-
-float read_all(const float* data, std::int64_t n) { return HWY_DYNAMIC_DISPATCH(ReadAll)(data, n); }
 
 std::int64_t multiply_add_loop(std::int64_t rounds, float* sink) {
   return HWY_DYNAMIC_DISPATCH(MultiplyAddLoop)(rounds, sink);

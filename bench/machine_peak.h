@@ -3,10 +3,9 @@
 
 #include <cstdint>
 
-namespace shardlm {
+#include "backend/cpu/read_bandwidth.h"  // read_all(), the limit of what reads memory
 
-/// Reads n floats once (n a multiple of 1024) and returns their sum.
-float read_all(const float* data, std::int64_t n);
+namespace shardlm {
 
 /// Fused multiply-adds out of registers, in as many chains as hide their latency: returns the
 /// floating-point operations done (2 a multiply-add); `sink` keeps the work from being removed.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 
 #include "backend/candidate_order.h"
@@ -54,13 +55,25 @@ void merge_candidates(std::span<const LogitReply> by_rank, std::int64_t asked,
   ranking.known = static_cast<std::size_t>(known_end - ranking.sorted.begin());
 }
 
-LogSumExp join(std::span<const LogSumExp> parts) {
+namespace {
+
+template <typename Element, typename PartOf>
+LogSumExp join_parts(std::span<const Element> elements, const PartOf& part_of) {
   LogSumExp all{-std::numeric_limits<double>::infinity(), 0};
-  for (const LogSumExp& part : parts) all.max = std::max(all.max, part.max);
-  for (const LogSumExp& part : parts) {
+  for (const Element& e : elements) all.max = std::max(all.max, part_of(e).max);
+  for (const Element& e : elements) {
+    const LogSumExp& part = part_of(e);
     if (part.sum > 0) all.sum += part.sum * std::exp(part.max - all.max);
   }
   return all;
+}
+
+}  // namespace
+
+LogSumExp join(std::span<const LogSumExp> parts) { return join_parts(parts, std::identity()); }
+
+LogSumExp join(std::span<const LogitReply> by_rank, LogSumExp LogitReply::*part) {
+  return join_parts(by_rank, [part](const LogitReply& r) -> const LogSumExp& { return r.*part; });
 }
 
 std::optional<std::size_t> kept_count(const SamplingParams& params, const Ranking& ranking,

@@ -26,6 +26,8 @@ void merge_candidates(std::span<const LogitReply> by_rank, std::int64_t asked,
 
 /// Sets of logits joined, in the order given (double precision).
 LogSumExp join(std::span<const LogSumExp> parts);
+/// The same of one part of every rank's reply.
+LogSumExp join(std::span<const LogitReply> by_rank, LogSumExp LogitReply::*part);
 
 /// How many of the ranking's first ids survive top-k, top-p and min-p, acting in this order on
 /// softmax(penalised / temperature); at least one. None: the known part of the ranking is too short

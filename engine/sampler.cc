@@ -17,13 +17,6 @@ constexpr std::int64_t kFirstAsk = 64;  // candidates a rank for top-p or min-p 
 constexpr std::int64_t kAskGrowth = 8;
 constexpr int kMostAsked = std::numeric_limits<int>::max();
 
-LogSumExp join_of(std::span<const LogitReply> by_rank, LogSumExp LogitReply::*part) {
-  std::vector<LogSumExp> parts;
-  parts.reserve(by_rank.size());
-  for (const LogitReply& reply : by_rank) parts.push_back(reply.*part);
-  return join(parts);
-}
-
 std::string place(std::uint64_t sequence, std::uint64_t position) {
   return fmt::format("sequence {}, position {}", sequence, position);
 }
@@ -55,7 +48,7 @@ double raw_log_sum_exp(std::span<const LogitReply> by_rank, std::uint64_t sequen
                          .where = place(sequence, position),
                          .remedy = "the weights hold numbers that are not finite or too large"});
   }
-  const LogSumExp all = join_of(by_rank, &LogitReply::raw);
+  const LogSumExp all = join(by_rank, &LogitReply::raw);
   if (!(all.sum > 0)) {
     fail(ExitCode::bug, {.what = "vocabulary",
                          .expected = "at least one id that may be sampled",
@@ -135,7 +128,7 @@ std::optional<Sampled> Sampler::choose(std::span<const LogitReply> by_rank) {
 std::optional<Candidate> Sampler::choose_among_kept(std::span<const LogitReply> by_rank) {
   merge_candidates(by_rank, asked_, vocab_size_, ranking_);
   check(!ranking_.sorted.empty(), "a rank with allowed ids sends a candidate");
-  const auto kept = kept_count(params_, ranking_, join_of(by_rank, &LogitReply::tempered));
+  const auto kept = kept_count(params_, ranking_, join(by_rank, &LogitReply::tempered));
   if (!kept) return std::nullopt;
   last_kept_ = static_cast<std::int64_t>(*kept);
   const NoiseKey key{params_.seed, sequence_, static_cast<std::uint32_t>(position_)};

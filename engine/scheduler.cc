@@ -31,20 +31,23 @@ void Scheduler::admit() {
 void Scheduler::next(StepPlan& plan, std::vector<Sequence*>& asked) {
   admit();
   plan.command = Command::step;
-  plan.sequences.clear();
   plan.queries.clear();
   asked.clear();
   std::int64_t prompt_budget = limits_.prefill_chunk;
   std::int64_t row = 0;
+  std::size_t n_parts = 0;  // the plan's parts keep their memory from step to step
   for (Sequence* s : running_) {
     const std::int64_t left = s->n_tokens() - s->n_cached;
     const bool decoding = s->n_cached >= s->n_prompt();
     const std::int64_t take = decoding ? left : std::min(left, prompt_budget);
     if (take == 0) continue;
     if (!decoding) prompt_budget -= take;
-    SequencePlan part{.start = s->n_cached, .ids = {}, .blocks = s->blocks};
+    if (n_parts == plan.sequences.size()) plan.sequences.emplace_back();
+    SequencePlan& part = plan.sequences[n_parts++];
+    part.start = s->n_cached;
+    part.ids.clear();
+    part.blocks = s->blocks;
     for (std::int64_t i = 0; i < take; ++i) part.ids.push_back(s->token(s->n_cached + i));
-    plan.sequences.push_back(std::move(part));
     s->n_cached += take;
     row += take;
     if (s->n_cached == s->n_tokens()) {
@@ -53,6 +56,7 @@ void Scheduler::next(StepPlan& plan, std::vector<Sequence*>& asked) {
       asked.push_back(s);
     }
   }
+  plan.sequences.resize(n_parts);
   check(row > 0, "the scheduler made an empty step");
 }
 

@@ -3,6 +3,11 @@
 #include <algorithm>
 
 namespace shardlm {
+namespace {
+
+constexpr std::int64_t kMostReserved = 1 << 16;
+
+}  // namespace
 
 std::string_view name(FinishReason reason) {
   switch (reason) {
@@ -22,7 +27,13 @@ Sequence::Sequence(Request request, std::uint64_t index, std::int64_t n_position
       index_(index),
       limit_(std::min(request_.max_tokens, n_positions - n_prompt() + 1)),
       sampler_(request_.sampling, index, request_.prompt, vocab_size),
-      stream_(request_.stops) {}
+      stream_(request_.stops) {
+  // So that a step of decoding takes nothing from the heap; of a limit beyond all measure, a part.
+  const auto expected =
+      static_cast<std::size_t>(std::clamp<std::int64_t>(limit_, 0, kMostReserved));
+  ids_.reserve(expected);
+  samples_.reserve(expected);
+}
 
 std::int32_t Sequence::token(std::int64_t i) const {
   return i < n_prompt() ? request_.prompt[static_cast<std::size_t>(i)]

@@ -86,6 +86,8 @@ std::string expected_value(const OptionSpec& option) {
       return "a number";
     case ValueKind::ids:
       return "a list of token ids";
+    case ValueKind::list:
+      return "a value or a list of values";
     case ValueKind::path:
       return option.values == 2 ? "a list of two paths" : "a path";
     case ValueKind::text:
@@ -105,6 +107,7 @@ class Values {
     std::vector<std::vector<std::string>> all;
     if (!node_.IsSequence()) return {{word(node_)}};
     if (option_.kind == ValueKind::ids) return id_lists();
+    if (option_.kind == ValueKind::list) return {{joined(node_)}};
     if (option_.values == 2) {
       if (node_.size() != 2) refuse(node_);
       return {{word(node_[0]), word(node_[1])}};

@@ -48,6 +48,7 @@ Options take(CommandSet&& set, const std::string& name) {
   keep("plan", set.plan);
   keep("dump", set.dump);
   keep("doctor", set.doctor);
+  keep("bench", set.bench);
   keep("version", set.version);
   return options;
 }

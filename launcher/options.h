@@ -120,6 +120,23 @@ struct DumpOptions {
   double tolerance = 1e-4;  ///< of diff: times the largest magnitude of the tensor in file A
 };
 
+enum class BenchFormat { table, csv, json, jsonl };
+
+struct BenchOptions {
+  SharedOptions shared = {};
+  EngineOptions engine = {};  ///< its dtype and threads are those of the lists below, one by one
+  std::string shape = {};     ///< in the place of engine.model: weights made up
+  // Lists, crossed with each other.
+  std::vector<std::int64_t> prompt = {128};   ///< tokens of a prefill; 0: none is measured
+  std::vector<std::int64_t> generate = {64};  ///< decoding steps; 0: none are measured
+  std::vector<std::int64_t> batch = {1};      ///< sequences at once
+  std::vector<DTypeChoice> dtypes = {DTypeChoice::f32};
+  std::vector<int> threads = {0};
+  std::int64_t repetitions = 5;
+  std::int64_t warmup = 1;  ///< repetitions before those that count
+  BenchFormat format = BenchFormat::table;
+};
+
 struct VersionOptions {
   SharedOptions shared = {};
 };
@@ -131,7 +148,7 @@ struct HelpText {
 
 struct Options {
   std::variant<HelpText, GenerateOptions, ScoreOptions, TokenizeOptions, DetokenizeOptions,
-               PlanOptions, DumpOptions, DoctorOptions, VersionOptions>
+               PlanOptions, DumpOptions, DoctorOptions, BenchOptions, VersionOptions>
       command;
   /// What a person should know about how the options were read (keys of the configuration file
   /// that this sub-command has no use for); one line each, to be logged as information.

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "launcher/backend_options.h"
+#include "launcher/model_shape.h"
 
 namespace shardlm {
 namespace {
@@ -102,6 +103,24 @@ void check_complete(const DoctorOptions& options) {
   check_backend(options.engine);
   if (options.engine.model.empty() && options.kv_tokens != 0) {
     fail(ExitCode::usage, {.what = "has no effect without --model", .where = "--kv-tokens"});
+  }
+}
+
+void check_complete(const BenchOptions& options) {
+  const bool shape = !options.shape.empty();
+  need(shape || !options.engine.model.empty(), "bench", "--model DIR or --shape SHAPE");
+  if (shape) parse_shape(options.shape, "--shape");
+  const auto none = [](const std::vector<std::int64_t>& list) {
+    return std::all_of(list.begin(), list.end(), [](std::int64_t n) { return n == 0; });
+  };
+  need(!none(options.prompt) || !none(options.generate), "bench",
+       "something to measure: a number above 0 in --prompt or --generate");
+  const bool other = options.format != BenchFormat::table && options.format != BenchFormat::json;
+  refuse_both(options.shared.json, other, "bench", "--json and another --format");
+  for (const DTypeChoice dtype : options.dtypes) {
+    EngineOptions engine = options.engine;
+    engine.dtype = dtype;
+    check_backend(engine);
   }
 }
 

@@ -13,6 +13,7 @@ void check_complete(const DetokenizeOptions& options);
 void check_complete(const PlanOptions& options);
 void check_complete(const DumpOptions& options);
 void check_complete(const DoctorOptions& options);
+void check_complete(const BenchOptions& options);
 void check_complete(const VersionOptions& options);
 
 }  // namespace shardlm

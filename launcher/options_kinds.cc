@@ -1,5 +1,7 @@
 #include "launcher/options_kinds.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "base/error.h"
@@ -73,6 +75,19 @@ std::size_t parse_choice(const std::string& word, const std::vector<std::string>
                          .found = in_quotes(word),
                          .where = where,
                          .remedy = suggestion(word, choices, "")});
+}
+
+OptionSpec integer_list_option(std::string name, std::string help,
+                               std::vector<std::int64_t>& target, IntegerRange range) {
+  OptionSpec option = value_option(std::move(name), "N,...", std::move(help), ValueKind::list);
+  option.default_text = fmt::format("{}", fmt::join(target, ","));
+  option.store = [&target, range](Words words, const std::string& where) {
+    target.clear();
+    for (const std::string& word : split_list(words[0], where)) {
+      target.push_back(parse_integer(word, where, range));
+    }
+  };
+  return option;
 }
 
 OptionSpec ids_option(std::string name, std::string help,

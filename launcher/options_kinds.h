@@ -54,6 +54,26 @@ OptionSpec choice_option(std::string name, std::string help, Choice& target,
   return option;
 }
 
+/// A list in the place of the one value of `option`, which stores into `one`: each word is read as
+/// the option reads it.
+template <typename Value>
+OptionSpec listed(OptionSpec option, std::string value, Value& one, std::vector<Value>& all) {
+  option.kind = ValueKind::list;
+  option.value = std::move(value);
+  option.store = [store = std::move(option.store), &one, &all](Words words,
+                                                               const std::string& where) {
+    all.clear();
+    for (const std::string& word : split_list(words[0], where)) {
+      store(std::span(&word, 1), where);
+      all.push_back(one);
+    }
+  };
+  return option;
+}
+
+OptionSpec integer_list_option(std::string name, std::string help,
+                               std::vector<std::int64_t>& target, IntegerRange range);
+
 // Changes of one property.
 OptionSpec grouped(std::string group, OptionSpec option);
 OptionSpec repeating(OptionSpec option);

@@ -280,6 +280,52 @@ CommandTable doctor_command(DoctorOptions& o) {
        shared_table(o.shared)});
 }
 
+// The engine's options with lists in the places of two.
+Table bench_engine_table(BenchOptions& o) {
+  Table table = engine_table(o.engine);
+  for (OptionSpec& option : table) {
+    if (option.name == "threads") {
+      option = listed(std::move(option), "N,...", o.engine.threads, o.threads);
+    } else if (option.name == "dtype") {
+      option = listed(std::move(option), "TYPE,...", o.engine.dtype, o.dtypes);
+    }
+  }
+  return table;
+}
+
+OptionSpec shape_option(std::string& target) {
+  OptionSpec option =
+      value_option("shape", "SHAPE", "made-up weights: gpt2-xl, n_layer=6,...", ValueKind::text);
+  option.group = "model";  // in the place of --model
+  option.store = [&target](Words words, const std::string& where) {
+    if (words[0].empty()) {
+      fail(ExitCode::usage, {.expected = "a shape", .found = "an empty text", .where = where});
+    }
+    target = words[0];
+  };
+  return option;
+}
+
+CommandTable bench_command(BenchOptions& o) {
+  // Lists are crossed; a test of so many steps takes too long to be meant beyond this.
+  constexpr IntegerRange kTokens{0, 1'000'000}, kBatch{1, 65'536}, kTimes{1, 100'000};
+  constexpr IntegerRange kWarmup{0, 1000};
+  return command(
+      "bench", "speed of prefill and decoding, and how far it is from the memory's",
+      {bench_engine_table(o),
+       section(
+           "Tests (lists are crossed with each other)",
+           {shape_option(o.shape),
+            integer_list_option("prompt", "tokens of a prefill; 0: none", o.prompt, kTokens),
+            integer_list_option("generate", "decoding steps; 0: none", o.generate, kTokens),
+            integer_list_option("batch", "sequences at once", o.batch, kBatch),
+            integer_option("repetitions", "of each test", o.repetitions, kTimes),
+            integer_option("warmup", "repetitions that do not count, before", o.warmup, kWarmup),
+            choice_option("format", "of the results", o.format,
+                          {"table", "csv", "json", "jsonl"})}),
+       shared_table(o.shared)});
+}
+
 CommandTable version_command(VersionOptions& o) {
   return command("version", "version, build and libraries", {shared_table(o.shared)});
 }
@@ -287,10 +333,10 @@ CommandTable version_command(VersionOptions& o) {
 }  // namespace
 
 std::vector<CommandTable> command_tables(CommandSet& set) {
-  return {generate_command(set.generate), score_command(set.score),
-          tokenize_command(set.tokenize), detokenize_command(set.detokenize),
-          plan_command(set.plan),         dump_command(set.dump),
-          doctor_command(set.doctor),     version_command(set.version)};
+  return {
+      generate_command(set.generate),     score_command(set.score), tokenize_command(set.tokenize),
+      detokenize_command(set.detokenize), plan_command(set.plan),   dump_command(set.dump),
+      doctor_command(set.doctor),         bench_command(set.bench), version_command(set.version)};
 }
 
 }  // namespace shardlm

@@ -13,7 +13,7 @@
 namespace shardlm {
 
 /// How the value of an option is written.
-enum class ValueKind { switch_, text, path, number, choice, ids };
+enum class ValueKind { switch_, text, path, number, choice, ids, list };
 
 /// Which words of the command line that are no flags stand for an option.
 enum class BareWords { none, dash, any };
@@ -51,6 +51,7 @@ struct CommandSet {
   PlanOptions plan;
   DumpOptions dump;
   DoctorOptions doctor;
+  BenchOptions bench;
   VersionOptions version;
 };
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <system_error>
@@ -75,6 +76,17 @@ double parse_seconds(std::string_view text, const std::string& where) {
 bool parse_switch(std::string_view text, const std::string& where) {
   if (text != "true" && text != "false") refuse(where, "true or false", text);
   return text == "true";
+}
+
+std::vector<std::string> split_list(std::string_view text, const std::string& where) {
+  std::vector<std::string> parts;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    if (end == begin) refuse(where, "values with single commas between them", text);
+    parts.emplace_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
 }
 
 std::vector<std::int32_t> parse_ids(std::string_view text, const std::string& where) {

@@ -27,6 +27,8 @@ double parse_real(std::string_view text, const std::string& where);
 double parse_seconds(std::string_view text, const std::string& where);
 /// "true" or "false".
 bool parse_switch(std::string_view text, const std::string& where);
+/// "a,b": its parts, none of them empty.
+std::vector<std::string> split_list(std::string_view text, const std::string& where);
 /// "1,2,3" or "1 2 3": token ids, each from 0 to 2^31 - 1; a text of blanks is an empty list.
 std::vector<std::int32_t> parse_ids(std::string_view text, const std::string& where);
 

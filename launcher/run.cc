@@ -34,13 +34,14 @@ bool is_collective(const Options& options) {
   if (const auto* dump = std::get_if<DumpOptions>(&options.command)) return !dump->diff;
   return std::holds_alternative<GenerateOptions>(options.command) ||
          std::holds_alternative<ScoreOptions>(options.command) ||
-         std::holds_alternative<DoctorOptions>(options.command);
+         std::holds_alternative<DoctorOptions>(options.command) ||
+         std::holds_alternative<BenchOptions>(options.command);
 }
 
 // MPI starts before the options are read, so that P ranks give one message about a bad option. It
 // does not start where it cannot matter: a command of one process, outside any MPI launcher.
 bool wants_mpi(int argc, char** argv) {
-  constexpr std::array collective = {"generate", "score", "dump", "doctor"};
+  constexpr std::array collective = {"generate", "score", "dump", "doctor", "bench"};
   const std::string_view command = argc > 1 ? argv[1] : "";
   if (std::find(collective.begin(), collective.end(), command) != collective.end()) return true;
   return started_by_mpi_launcher();
@@ -86,6 +87,8 @@ std::string calling_text(const Options& options) {
   if (const auto* o = std::get_if<ScoreOptions>(&options.command)) return with("score", o->engine);
   if (const auto* o = std::get_if<DoctorOptions>(&options.command))
     return with("doctor", o->engine);
+  if (const auto* o = std::get_if<BenchOptions>(&options.command))
+    return with("bench", o->engine) + bench_text(*o);
   const auto* o = std::get_if<DumpOptions>(&options.command);
   return o != nullptr && !o->diff ? with("dump", o->engine) : "a command of one process";
 }
@@ -115,6 +118,7 @@ int run_collective(const Options& options, const Job& job) {
   if (const auto* o = std::get_if<ScoreOptions>(&options.command)) code = run_score(*o, job);
   if (const auto* o = std::get_if<DumpOptions>(&options.command)) code = run_dump(*o, job);
   if (const auto* o = std::get_if<DoctorOptions>(&options.command)) code = run_doctor(*o, job);
+  if (const auto* o = std::get_if<BenchOptions>(&options.command)) code = run_bench(*o, job);
   return code;
 }
 

@@ -17,6 +17,7 @@
 #include "launcher/fault.h"
 #include "launcher/memory_check.h"
 #include "launcher/progress.h"
+#include "model/fake_weights.h"
 #include "model/weights.h"
 
 namespace shardlm {
@@ -72,7 +73,13 @@ void Session::load(const Prepare& prepare) {
   load_s_ = steady_seconds() - start_s;
 }
 
+void Session::use_fake_weights(ModelConfig config) {
+  config_ = std::move(config);
+  fake_ = true;
+}
+
 void Session::open_files() {
+  if (fake_) return;
   config_ = read_model_config(model_dir_);
   checkpoint_ = Checkpoint::open(model_dir_);
   if (rank() == 0) {
@@ -84,6 +91,7 @@ void Session::open_files() {
 
 // Rank 0 compares every rank's digest of the model with its own.
 void Session::agree_on_files() {
+  if (fake_) return;
   ModelDigest mine;
   agree(comm(), caught([&] { mine = digest_model(model_dir_, *checkpoint_); }));
   std::vector<std::vector<std::byte>> all;
@@ -119,16 +127,25 @@ void Session::check_device_memory(const Demand& demand) const {
 }
 
 void Session::load_weights(std::int64_t n_blocks, std::vector<std::uint8_t> allowed) {
-  CheckpointWeights weights(*checkpoint_, config_);
+  if (fake_) {
+    FakeWeights weights(config_);
+    make_model_of(weights);
+  } else {
+    CheckpointWeights weights(*checkpoint_, config_);
+    make_model_of(weights);
+    checkpoint_->check_unchanged();
+    report_weights(weights);
+  }
+  executor_ =
+      std::make_unique<Executor>(*context_, *model_, model_->make_cache(n_blocks, kBlockTokens),
+                                 std::move(allowed), fault_.step_hook());
+}
+
+void Session::make_model_of(WeightSource& weights) {
   Progress progress(rank() == 0, "loading layers");
   model_ = make_model(config_, weights, *context_,
                       [&](std::int64_t done, std::int64_t total) { progress.update(done, total); });
   progress.finish();
-  checkpoint_->check_unchanged();
-  report_weights(weights);
-  executor_ =
-      std::make_unique<Executor>(*context_, *model_, model_->make_cache(n_blocks, kBlockTokens),
-                                 std::move(allowed), fault_.step_hook());
 }
 
 void Session::report_weights(const CheckpointWeights& weights) const {

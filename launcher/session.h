@@ -38,6 +38,10 @@ class Session {
   Session(const Job& job, const EngineOptions& options, bool dump_activations);
   ~Session();
 
+  /// Instead of a folder's model: made-up weights of this shape (model/fake_weights.h). Before
+  /// load(), on all ranks alike.
+  void use_fake_weights(ModelConfig config);
+
   /// Rank 0's part of a command that needs no weights yet: read prompts, check them, say what is
   /// needed. An Error in it ends all ranks in order.
   using Prepare = std::function<Demand(Session&)>;
@@ -58,6 +62,10 @@ class Session {
   std::optional<std::int32_t> start_of_text() const;  ///< of an empty prompt: the tokenizer's
   int threads() const { return threads_; }
   double load_s() const { return load_s_; }
+  const Model& model() const { return *model_; }
+  Precision precision() const { return devices_.own->precision(); }
+  std::string backend_text() const { return devices_.own->describe(); }
+  std::string comm_text() const { return comm().describe(); }
   const ActivationDump* dump() const { return dump_.get(); }
 
  private:
@@ -66,6 +74,7 @@ class Session {
   Communicator& comm() const { return *devices_.comm; }
   void check_device_memory(const Demand& demand) const;
   void load_weights(std::int64_t n_blocks, std::vector<std::uint8_t> allowed);
+  void make_model_of(WeightSource& weights);
   void report_weights(const class CheckpointWeights& weights) const;
   std::vector<std::uint8_t> allowed_ids() const;
 
@@ -77,6 +86,7 @@ class Session {
   Tap silent_;
   std::unique_ptr<ActivationDump> dump_;
   std::unique_ptr<Context> context_;
+  bool fake_ = false;
   ModelConfig config_;
   std::optional<Checkpoint> checkpoint_;
   std::unique_ptr<Tokenizer> tokenizer_;

@@ -36,6 +36,10 @@ class Gpt2Block {
   Gpt2Block(const ModelConfig& config, WeightSource& weights, const Context& context,
             const Shards& shards, int layer, const std::string& name);
   void forward(ResidualStream& x, const Step& step, KvStorage& cache) const;
+  std::size_t weight_bytes() const {
+    return attn_c_attn_.weight_bytes() + attn_c_proj_.weight_bytes() + mlp_c_fc_.weight_bytes() +
+           mlp_c_proj_.weight_bytes();
+  }
 
  private:
   LayerNorm ln_1_;
@@ -79,6 +83,7 @@ class Gpt2 final : public Model {
   KvCache make_cache(std::int64_t n_blocks, std::int64_t block_tokens) const override;
   Tensor forward(const Step& step, KvCache& cache) const override;
   Range vocab_ids() const override { return shards_.vocab.mine; }
+  std::size_t step_weight_bytes() const override;
 
  private:
   const Context& context_;
@@ -118,6 +123,12 @@ Gpt2::Gpt2(const ModelConfig& config, WeightSource& weights, const Context& cont
 KvCache Gpt2::make_cache(std::int64_t n_blocks, std::int64_t block_tokens) const {
   return KvCache(context_.backend, config_.n_layer, shards_.heads.mine.size(), config_.head_dim(),
                  n_blocks, block_tokens);
+}
+
+std::size_t Gpt2::step_weight_bytes() const {
+  std::size_t bytes = head_.weight_bytes();
+  for (const auto& block : blocks_) bytes += block->weight_bytes();
+  return bytes;
 }
 
 Tensor Gpt2::forward(const Step& step, KvCache& cache) const {

@@ -21,6 +21,8 @@ class Model {
   virtual Tensor forward(const Step& step, KvCache& cache) const = 0;
   /// The ids whose logits this rank computes.
   virtual Range vocab_ids() const = 0;
+  /// Bytes of this rank's matrices that a step reads once, however many tokens it has.
+  virtual std::size_t step_weight_bytes() const = 0;
 };
 
 /// What make_model reports while it loads: layers done of all.

@@ -20,6 +20,7 @@ class ColumnParallelLinear {
                        std::int64_t in, std::int64_t out, const std::vector<Range>& columns);
   Tensor operator()(const Tensor& x) const;                  ///< [T, in] -> [T, local columns]
   Tensor activated(const Tensor& x, Activation kind) const;  ///< activation(y), in one op
+  std::size_t weight_bytes() const { return weight_->bytes(); }
 
  private:
   const Context& context_;
@@ -40,6 +41,7 @@ class RowParallelLinear {
   RowParallelLinear(const Context& context, WeightSource& source, const std::string& name,
                     std::int64_t in, std::int64_t out, Range rows, ReductionNames names);
   Partial operator()(const Tensor& x) const;  ///< [T, local inputs] -> addend of [T, out]
+  std::size_t weight_bytes() const { return weight_->bytes(); }
 
  private:
   const Context& context_;

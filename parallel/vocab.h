@@ -43,6 +43,7 @@ class VocabParallelHead {
       : context_(context), table_(std::move(table)), ids_(ids), name_(std::move(name)) {}
   /// Rows of h [T, n_embd] -> [rows, local ids]
   Tensor operator()(const Tensor& h, const Indices& rows) const;
+  std::size_t weight_bytes() const { return table_->bytes(); }
 
  private:
   const Context& context_;

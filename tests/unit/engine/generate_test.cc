@@ -18,6 +18,7 @@ class NextIdModel final : public Model {
   explicit NextIdModel(const Context& context) : context_(context) {}
   KvCache make_cache(std::int64_t, std::int64_t) const override { return {}; }
   Range vocab_ids() const override { return {0, kVocab}; }
+  std::size_t step_weight_bytes() const override { return 0; }
   Tensor forward(const Step& step, KvCache&) const override {
     rows.push_back(step.ids.size());
     last_positions.assign(step.positions.host.begin(), step.positions.host.end());
