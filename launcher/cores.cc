@@ -19,6 +19,10 @@ std::string core_text(const CoreShare& share) {
   return fmt::format("{} shared by {}", count(share.cores, "core"), count(share.sharers, "rank"));
 }
 
+std::string threads_text(const CoreShare& share, int threads) {
+  return fmt::format("{} a rank ({})", count(threads, "thread"), core_text(share));
+}
+
 std::string core_warning(const CoreShare& share, int threads) {
   if (!share.first_sharer || threads * share.sharers <= share.cores) return {};
   const std::string remedy =

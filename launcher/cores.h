@@ -11,6 +11,8 @@ namespace shardlm {
 int auto_threads(const CoreShare& share);
 
 std::string core_text(const CoreShare& share);  ///< "2 cores shared by 2 ranks"
+/// "1 thread a rank (2 cores shared by 2 ranks)"
+std::string threads_text(const CoreShare& share, int threads);
 
 /// What to say, on one rank of those that share the cores, if they ask for more threads than there
 /// are cores; empty if all is well.

@@ -73,9 +73,11 @@ RankDevices make_rank_devices(const Job& job, const EngineOptions& options, int 
   return devices;
 }
 
-void log_choice(const RankDevices& devices, const EngineOptions& options) {
+void log_choice(const RankDevices& devices, const EngineOptions& options,
+                const std::string& threads) {
   if (devices.comm->rank() != 0) return;
-  const std::string line = decision_line(devices.decision, devices.comm->describe());
+  std::string line = decision_line(devices.decision, devices.comm->describe());
+  if (devices.decision.kind == BackendKind::cpu) line += "; " + threads;
   options.backend == BackendChoice::automatic ? log::info(line) : log::verbose(line);
   for (const std::string& note : notes_without_effect(options, devices.decision.kind)) {
     log::info(note);

@@ -31,6 +31,7 @@ RankDevices make_rank_devices(const Job& job, const EngineOptions& options, int 
 
 /// What a person should know about the choice: one line if it was auto's, a warning if ranks share
 /// a GPU, options without effect. Rank 0 logs them.
-void log_choice(const RankDevices& devices, const EngineOptions& options);
+void log_choice(const RankDevices& devices, const EngineOptions& options,
+                const std::string& threads);
 
 }  // namespace shardlm

@@ -28,7 +28,7 @@ Session::Session(const Job& job, const EngineOptions& options, bool dump_activat
   threads_ = options.threads > 0 ? options.threads : auto_threads(cores);
   agree(job.control, caught([&] { fault_ = Fault::from_environment(job.world.rank()); }));
   devices_ = make_rank_devices(job, options, threads_);
-  log_choice(devices_, options);
+  log_choice(devices_, options, threads_text(cores, threads_));
   Backend& backend = *devices_.own;
   if (dump_activations) dump_ = std::make_unique<ActivationDump>(backend, comm());
   context_ = std::make_unique<Context>(Context{backend, comm(), dump_ ? *dump_ : silent_});

@@ -85,8 +85,10 @@ std::vector<RankShare> shard_plan(const ModelConfig& config, int ranks,
     share.weight_bytes = kFloat * replicated_elements(config) +
                          matrix_bytes(config, share, precision) +
                          bytes_of(precision.activations) * cut_bias_elements(config, share);
+    // int8 keys and values have a float32 scale for each head.
+    const std::int64_t scales = precision.kv == DType::i8 ? kFloat * share.heads.size() : 0;
     share.kv_bytes_per_token =
-        bytes_of(precision.kv) * 2 * config.n_layer * width_of(config, share);
+        2 * config.n_layer * (bytes_of(precision.kv) * width_of(config, share) + scales);
     shares.push_back(share);
   }
   return shares;

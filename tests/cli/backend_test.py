@@ -99,7 +99,7 @@ class Emulated(CliTest):
             result = run_emulated([*GENERATE, "--json", "--dtype", dtype, "--kv-dtype", kv,
                                    "--verbose"])
             self.assertEqual(len(self.object_of(result)["sequences"]), 2)
-            self.assertIn(f"weights and activations {dtype}, keys and values "
+            self.assertIn(f"weights {dtype}, activations {dtype}, keys and values "
                           f"{dtype if kv == 'auto' else kv}", result.err)
             kept = re.search(r"(\d+) bytes kept", result.err)
             plan = self.json_of(["plan", "--model", TINY, "--ranks", 1, "--dtype", dtype])

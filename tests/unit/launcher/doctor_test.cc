@@ -115,9 +115,9 @@ TEST(Doctor, AJobThatWouldBeRefusedEndsWithItsCode) {
               finding("fewer GPUs than ranks on a", "--allow-shared-gpu", ExitCode::resources));
   EXPECT_EQ(exit_code(found), ExitCode::resources);
   EngineOptions options;
-  options.dtype = DTypeChoice::bf16;
+  options.comm = CommChoice::staged;
   const auto misfit = find_problems(healthy(without_cuda(1), options));
-  EXPECT_THAT(misfit, ElementsAre(finding("--dtype bf16", "--backend cuda", ExitCode::usage)));
+  EXPECT_THAT(misfit, ElementsAre(finding("--comm staged", "--backend cuda", ExitCode::usage)));
   EXPECT_EQ(exit_code(misfit), ExitCode::usage);
 }
 

@@ -204,10 +204,13 @@ TEST(Gpus, OneMissingPeerIsNoPeerAccess) {
 
 TEST(Gpus, OptionsMustFitWhatAutoTook) {
   EngineOptions options = kAuto;
-  options.dtype = DTypeChoice::bf16;
-  EXPECT_EQ(decided(fake_host("a", 1, 1), options).kind, BackendKind::cuda);
+  options.dtype = DTypeChoice::int8;
+  EXPECT_EQ(decided(fake_host("a", 1, 0), options).kind, BackendKind::cpu);
+  EXPECT_THAT(refusal(fake_host("a", 1, 1), options, ExitCode::usage),
+              AllOf(HasSubstr("--dtype int8"), HasSubstr("--backend cpu")));
+  options = options_of(BackendChoice::automatic, CommChoice::staged);
   EXPECT_THAT(refusal(fake_host("a", 1, 0), options, ExitCode::usage),
-              AllOf(HasSubstr("--dtype bf16"), HasSubstr("no CUDA device is present")));
+              AllOf(HasSubstr("--comm staged"), HasSubstr("no CUDA device is present")));
   options = options_of(BackendChoice::automatic, CommChoice::shared_memory);
   EXPECT_EQ(decided(fake_host("a", 1, 0), options).kind, BackendKind::cpu);
   EXPECT_THAT(refusal(fake_host("a", 1, 1), options, ExitCode::usage),
