@@ -1,4 +1,5 @@
-"""The random-weight GPT-2 of a comparison, in the form that each system reads, in a cache folder."""
+"""The random-weight GPT-2 of a comparison, in the form that each system reads, in a cache."""
+import json
 import os
 import subprocess
 import sys
@@ -88,7 +89,6 @@ def weight_bytes(folder, dtype):
     """Bytes of the matrices that one decoding step reads: blocks and head, scales included.
 
     int8 is counted with one 16-bit scale for 32 weights (as Q8_0 is), int4 likewise."""
-    import json
     config = json.loads((Path(folder) / "config.json").read_text())
     width, layers = config["n_embd"], config["n_layer"]
     inner = config.get("n_inner") or 4 * width
@@ -98,8 +98,7 @@ def weight_bytes(folder, dtype):
 
 
 def prefill_flops(folder, tokens):
-    """Multiplications and additions of a prompt: blocks, causal attention, the last token's head."""
-    import json
+    """Operations of a prompt: blocks, causal attention, the head of the last token."""
     config = json.loads((Path(folder) / "config.json").read_text())
     width, layers = config["n_embd"], config["n_layer"]
     inner = config.get("n_inner") or 4 * width

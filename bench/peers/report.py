@@ -110,7 +110,8 @@ def markdown(rows, entries, results):
         if entry["limit"] is not None:
             share = f"limit {entry['limit']:.4g}: {entry['limit_basis']}"
             if entry["limit_share"] is not None:
-                share = f"{100 * entry['limit_share']:.0f} %, goal {100 * entry['limit_goal']:.0f} %; " + share
+                share = (f"{100 * entry['limit_share']:.0f} %, goal "
+                         f"{100 * entry['limit_goal']:.0f} %; {share}")
         first = f"| {entry['title']} | {results.text(row.ours)} | {share} |"
         cells = [peer_cells(entry, peer, results, runs, row.smaller_is_better)
                  for peer in entry["peers"]] or [" | | "]

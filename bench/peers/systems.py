@@ -200,7 +200,7 @@ class Systems:
 
 
 def read_bench(report, run):
-    """The figures of the one test in the JSON of `shardlm bench`, and the limit that it measured."""
+    """The figures of the one test in the JSON of `shardlm bench`, and its limit."""
     tests = [test for test in report["tests"]
              if (test["kind"], test["tokens"], test["batch"]) == (run.kind, run.tokens, run.batch)]
     if len(tests) != 1:

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""One measurement of CTranslate2, in tokens/s: ct2.py FOLDER TYPE THREADS prefill|decode N BATCH REPEAT
+"""One measurement of CTranslate2, in tokens/s:
+    ct2.py FOLDER TYPE THREADS prefill|decode N BATCH REPEAT
 
 Prefill: one token after N prompt tokens; decode: N tokens after one. Prints {"samples": [...]}.
 """

@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""The bandwidth of copying memory that is in use, in GB/s of bytes copied: memory_copy.py BYTES THREADS REPEAT"""
+"""The bandwidth of copying memory that is in use, in GB/s of bytes copied:
+    memory_copy.py BYTES THREADS REPEAT
+"""
 import json
 import sys
 import time

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""One measurement of PyTorch, in tokens/s: torch_gpt2.py FOLDER f32|bf16 THREADS prefill|decode N BATCH REPEAT
+"""One measurement of PyTorch, in tokens/s:
+    torch_gpt2.py FOLDER f32|bf16 THREADS prefill|decode N BATCH REPEAT
 
 A plain GPT-2 forward pass with a preallocated KV cache, weights [out, in], the last token's logits
 only; weights and activations of one type. Prints {"samples": [...]}.
@@ -59,7 +60,8 @@ class Gpt2:
             self.values[i][:, :, past:now] = v
             heads = F.scaled_dot_product_attention(q, self.keys[i][:, :, :now],
                                                    self.values[i][:, :, :now], is_causal=tokens > 1)
-            x = x + linear(heads.transpose(1, 2).reshape(batch, tokens, width), f"h.{i}.attn.c_proj")
+            heads = heads.transpose(1, 2).reshape(batch, tokens, width)
+            x = x + linear(heads, f"h.{i}.attn.c_proj")
             inner = F.gelu(linear(norm(x, f"h.{i}.ln_2"), f"h.{i}.mlp.c_fc"), approximate="tanh")
             x = x + linear(inner, f"h.{i}.mlp.c_proj")
         return F.linear(norm(x[:, -1:], "ln_f"), w["wte.weight"])
