@@ -101,6 +101,17 @@ class Rows(unittest.TestCase):
             systems.read_bench({"tests": [dict(test, batch=2)]}, run)
 
 
+    def test_completion_report(self):
+        text = """
+0.03 I common_perf_print:    sampling time =      10.00 ms
+0.03 I common_perf_print: prompt eval time =      63.44 ms /    16 tokens (3.97 ms per token)
+0.03 I common_perf_print:        eval time =     630.00 ms /    64 runs   (45.25 ms per token)
+"""
+        self.assertAlmostEqual(systems.read_completion(text), 100.0)
+        with self.assertRaises(systems.Absent):
+            systems.read_completion("error")
+
+
 class Quality(unittest.TestCase):
     def setUp(self):
         try:
