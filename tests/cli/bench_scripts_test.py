@@ -138,6 +138,10 @@ class Quality(unittest.TestCase):
         self.assertEqual(len(wrong), 1)
         self.assertIn("-0.60 %", wrong[0])
 
+    def test_a_type_of_keys_that_changes_nothing_is_not_in_use(self):
+        entry = {"weights": "f32", "kv": "int8", "max_logit_difference": 0.0}
+        self.assertIn("not in use", self.quality.violations("m", [entry])[0])
+
 
 if __name__ == "__main__":
     unittest.main()
