@@ -14,7 +14,33 @@ constexpr std::int64_t kUnitRows = 96;
 // Below this many multiply-adds a thread, waking another one costs more than it gives.
 constexpr std::int64_t kGrainProducts = 32 * 1024;
 
+// One place where a type of weights finds its kernel.
+void multiply_panel(DType dtype, const PanelProduct& product) {
+  switch (dtype) {
+    case DType::f32:
+      return multiply_panel_f32(product);
+    default:
+      return multiply_panel_unpacked(dtype, product);
+  }
+}
+
 }  // namespace
+
+void multiply_panel_unpacked(DType dtype, const PanelProduct& product) {
+  const PanelLayout layout{.dtype = dtype, .in = product.in};
+  std::vector<float>& unpacked = *product.scratch;
+  unpacked.resize(static_cast<std::size_t>(layout.tiles() * PanelLayout::kInputs * kPanel) + 16);
+  auto* aligned =
+      reinterpret_cast<float*>((reinterpret_cast<std::uintptr_t>(unpacked.data()) + 63) / 64 * 64);
+  for (std::int64_t t = 0; t < layout.tiles(); ++t) {
+    unpack_tile(dtype, product.panel + t * static_cast<std::int64_t>(layout.tile_bytes()),
+                std::min(PanelLayout::kInputs, layout.in - t * PanelLayout::kInputs),
+                aligned + t * PanelLayout::kInputs * kPanel);
+  }
+  PanelProduct as_floats = product;
+  as_floats.panel = reinterpret_cast<const std::byte*>(aligned);
+  multiply_panel_f32(as_floats);
+}
 
 struct Matmul::Call {
   const Tensor& x;
@@ -27,7 +53,7 @@ struct Matmul::Call {
 Matmul::Matmul(ThreadPool& threads)
     : threads_(threads),
       scratch_(static_cast<std::size_t>(threads.size() * kUnitRows * kPanel)),
-      unpacked_(static_cast<std::size_t>(threads.size())) {}
+      kernel_scratch_(static_cast<std::size_t>(threads.size())) {}
 
 void Matmul::run(const Tensor& x, const PackedMatrix& w, const Tensor* bias, const Tensor& out) {
   check(x.cols() == w.in(), "matmul: x has as many columns as the matrix has inputs");
@@ -51,33 +77,17 @@ void Matmul::run_unit(const Call& call, std::int64_t unit, int worker) {
   std::array<float, kPanel> init{};
   if (call.bias != nullptr) std::copy_n(call.bias->row(0) + first, width, init.begin());
 
-  // Until each type has kernels of its own.
-  const PanelLayout& layout = call.w.layout();
-  const auto* panel = reinterpret_cast<const float*>(call.w.panel(p));
-  if (layout.dtype != DType::f32) {
-    std::vector<float>& unpacked = unpacked_[static_cast<std::size_t>(worker)];
-    unpacked.resize(static_cast<std::size_t>(layout.tiles() * PanelLayout::kInputs * kPanel) + 16);
-    auto* aligned = reinterpret_cast<float*>(
-        (reinterpret_cast<std::uintptr_t>(unpacked.data()) + 63) / 64 * 64);
-    for (std::int64_t t = 0; t < layout.tiles(); ++t) {
-      unpack_tile(layout.dtype,
-                  call.w.panel(p) + t * static_cast<std::int64_t>(layout.tile_bytes()),
-                  std::min(PanelLayout::kInputs, layout.in - t * PanelLayout::kInputs),
-                  aligned + t * PanelLayout::kInputs * kPanel);
-    }
-    panel = aligned;
-  }
-
   const bool full = width == kPanel;
   PanelProduct product{.x = call.x.row(first_row),
                        .x_stride = call.x.stride(),
                        .rows = std::min(kUnitRows, call.x.rows() - first_row),
-                       .panel = panel,
+                       .panel = call.w.panel(p),
                        .in = call.w.in(),
                        .init = init.data(),
                        .out = full ? call.out.row(first_row) + first : scratch,
-                       .out_stride = full ? call.out.stride() : kPanel};
-  multiply_panel(product);
+                       .out_stride = full ? call.out.stride() : kPanel,
+                       .scratch = &kernel_scratch_[static_cast<std::size_t>(worker)]};
+  multiply_panel(call.w.dtype(), product);
   if (full) return;
   for (std::int64_t r = 0; r < product.rows; ++r) {
     std::copy_n(scratch + r * kPanel, width, call.out.row(first_row + r) + first);

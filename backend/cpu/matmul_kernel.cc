@@ -11,6 +11,7 @@
 #include <algorithm>
 
 #include "backend/cpu/simd_math-inl.h"
+#include "base/error.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace shardlm::HWY_NAMESPACE {
@@ -101,6 +102,8 @@ void MultiplyAnyRows(const Tile& tile, std::int64_t rows) {
 
 void MultiplyPanel(const PanelProduct& p) {
   const std::int64_t blocks = (p.rows + kMaxRows - 1) / kMaxRows;
+  check(p.columns == kPanelWidth, "matmul: a whole panel");
+  const auto* panel = reinterpret_cast<const float*>(p.panel) + p.first_column;
   const std::int64_t slice = blocks == 1 ? p.in : kSlice;
   std::int64_t k = 0;
   do {
@@ -110,7 +113,7 @@ void MultiplyPanel(const PanelProduct& p) {
       float* out = p.out + r * p.out_stride;
       const Tile tile{p.x + r * p.x_stride + k,
                       p.x_stride,
-                      p.panel + k * kPanelWidth,
+                      panel + k * kPanelWidth,
                       inputs,
                       k == 0 ? p.init : out,
                       k == 0 ? 0 : p.out_stride,
@@ -130,7 +133,9 @@ namespace shardlm {
 
 HWY_EXPORT(MultiplyPanel);
 
-void multiply_panel(const PanelProduct& product) { HWY_DYNAMIC_DISPATCH(MultiplyPanel)(product); }
+void multiply_panel_f32(const PanelProduct& product) {
+  HWY_DYNAMIC_DISPATCH(MultiplyPanel)(product);
+}
 
 }  // namespace shardlm
 #endif
