@@ -1,6 +1,7 @@
 // Products of activations with packed weights.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "backend/cpu/packed_matrix.h"
@@ -9,34 +10,45 @@
 
 namespace shardlm {
 
-/// Some rows of x times one panel: out[r, 0..64) = init + sum over k ascending of x[r, k] w[k, :],
-/// one chain of multiply-adds each (fused where the instruction set has it: all but SSE4 and
-/// plain scalar code).
+/// Some rows of x times one panel or some of its columns: out[r, j] = init[j] + sum over k of
+/// x[r, k] w[k, j]. For float weights one chain of multiply-adds over ascending k each (fused where
+/// the instruction set has it: all but SSE4 and plain scalar code), whatever the rows and columns.
 struct PanelProduct {
   const float* x = nullptr;
   std::int64_t x_stride = 0;
   std::int64_t rows = 0;
-  const float* panel = nullptr;  ///< [in][64], 64-byte aligned
+  const std::byte* panel = nullptr;  ///< see panel_layout.h
   std::int64_t in = 0;
-  const float* init = nullptr;  ///< 64 floats
-  float* out = nullptr;         ///< 64 floats a row
+  std::int64_t first_column = 0, columns = PanelLayout::kOutputs;  ///< the panel, or half of it
+  const float* init = nullptr;                                     ///< `columns` floats
+  float* out = nullptr;                                            ///< `columns` floats a row
   std::int64_t out_stride = 0;
+  std::vector<float>* scratch = nullptr;  ///< this thread's, for the kernel alone
 };
-void multiply_panel(const PanelProduct& product);
+/// A kernel: one for each type of weights.
+using MultiplyPanel = void(const PanelProduct& product);
+void multiply_panel_f32(const PanelProduct& product);
+/// The bits of multiply_panel_f32 on the widened weights, which is exact.
+void multiply_panel_bf16(const PanelProduct& product);
+void multiply_panel_f16(const PanelProduct& product);
+/// The stand-in for a type without a kernel: unpacks the panel first.
+void multiply_panel_unpacked(DType dtype, const PanelProduct& product);
 
-/// See Backend::matmul.
+/// See Backend::matmul and matmul_activate.
 class Matmul {
  public:
   explicit Matmul(ThreadPool& threads);
-  void run(const Tensor& x, const PackedMatrix& w, const Tensor* bias, const Tensor& out);
+  void run(const Tensor& x, const PackedMatrix& w, const Tensor* bias,
+           std::optional<Activation> activation, const Tensor& out);
 
  private:
   struct Call;
-  void run_unit(const Call& call, std::int64_t unit, int worker);
+  struct Unit;
+  void run_unit(const Call& call, const Unit& unit, int worker);
 
   ThreadPool& threads_;
-  std::vector<float> scratch_;                // one tile a thread, for panels that are not full
-  std::vector<std::vector<float>> unpacked_;  // a panel a thread
+  std::vector<float> scratch_;  // one tile a thread, for panels that are not full
+  std::vector<std::vector<float>> kernel_scratch_;  // one a thread
 };
 
 }  // namespace shardlm
