@@ -18,6 +18,7 @@ constexpr std::int64_t kPieceColumns = kLogitPiece;
 constexpr std::int64_t kGrainPieces = 4;
 // Columns between two looks at what the best so far rule out.
 constexpr std::size_t kStride = 256;
+constexpr std::size_t kRaceStride = 1024;
 
 double divisor_of(const LogitQuery& query) {
   return query.temperature > 0 ? query.temperature : 1.0;
@@ -165,8 +166,8 @@ class LogitQueries::PieceWork {
         .temperature = divisor_};
     const std::size_t odd = static_cast<std::size_t>(first_id_ % 2);
     const std::size_t end = (piece_.size + odd + kLogitGroup - 1) / kLogitGroup * kLogitGroup;
-    // Strides double: as few ids pass each as are wanted, also before there is a threshold.
-    std::size_t stride = std::min(kStride, kLogitGroup);
+    // Until there is a threshold strides double: as few ids pass each as are wanted.
+    std::size_t stride = best.threshold() == -kInfinity ? kLogitGroup : kRaceStride;
     for (std::size_t begin = 0; begin < end;) {
       const std::size_t stop = std::min(begin + stride, end);
       race.limit = race_limit(max, best);
@@ -175,7 +176,7 @@ class LogitQueries::PieceWork {
         if (found_[k] >= odd) offer_noisy(found_[k] - odd, race.key, best);
       }
       begin = stop;
-      stride = std::min(2 * stride, kStride);
+      stride = std::min(2 * stride, kRaceStride);
     }
   }
 
