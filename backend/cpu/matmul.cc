@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "backend/cpu/matmul_quantised.h"
 #include "base/error.h"
 
 namespace shardlm {
@@ -14,11 +15,31 @@ constexpr std::int64_t kUnitRows = 96;
 // Below this many multiply-adds a thread, waking another one costs more than it gives.
 constexpr std::int64_t kGrainProducts = 32 * 1024;
 
+// Up to so many rows each thread turns them all to bytes itself: cheaper than a barrier.
+constexpr std::int64_t kFewRows = 8;
+
+void multiply_panel_bytes(DType dtype, const PanelProduct& product) {
+  multiply_panel_quantised({.x = product.quantised,
+                            .first_row = product.first_row,
+                            .rows = product.rows,
+                            .dtype = dtype,
+                            .panel = product.panel,
+                            .first_column = product.first_column,
+                            .columns = product.columns,
+                            .init = product.init,
+                            .out = product.out,
+                            .out_stride = product.out_stride,
+                            .next_panel = product.next_panel});
+}
+
 // One place where a type of weights finds its kernel.
 void multiply_panel(DType dtype, const PanelProduct& product) {
   switch (dtype) {
     case DType::f32:
       return multiply_panel_f32(product);
+    case DType::q8:
+    case DType::q4:
+      return multiply_panel_bytes(dtype, product);
     default:
       return multiply_panel_unpacked(dtype, product);
   }
@@ -53,7 +74,8 @@ struct Matmul::Call {
 Matmul::Matmul(ThreadPool& threads)
     : threads_(threads),
       scratch_(static_cast<std::size_t>(threads.size() * kUnitRows * kPanel)),
-      kernel_scratch_(static_cast<std::size_t>(threads.size())) {}
+      kernel_scratch_(static_cast<std::size_t>(threads.size())),
+      few_rows_(static_cast<std::size_t>(threads.size())) {}
 
 void Matmul::run(const Tensor& x, const PackedMatrix& w, const Tensor* bias, const Tensor& out) {
   check(x.cols() == w.in(), "matmul: x has as many columns as the matrix has inputs");
@@ -63,12 +85,31 @@ void Matmul::run(const Tensor& x, const PackedMatrix& w, const Tensor* bias, con
   const std::int64_t units = w.panels() * call.row_units;
   const std::int64_t products = std::min(x.rows(), kUnitRows) * w.in() * kPanel;
   const std::int64_t grain = kGrainProducts / std::max<std::int64_t>(products, 1) + 1;
+  const bool quantised = is_quantised(w.dtype());
+  const bool shared = quantised && x.rows() > kFewRows;
+  const auto fill = [&](QuantisedRows& rows, std::int64_t begin, std::int64_t end) {
+    rows.fill(x.row(0), x.stride(), begin, end);
+  };
+  if (shared) {
+    many_rows_.resize(x.rows(), x.cols());
+    threads_.parallel_for(
+        x.rows(), kGrainProducts / (x.cols() + 1) + 1,
+        [&](std::int64_t begin, std::int64_t end, int) { fill(many_rows_, begin, end); });
+  }
   threads_.parallel_for(units, grain, [&](std::int64_t begin, std::int64_t end, int worker) {
-    for (std::int64_t unit = begin; unit < end; ++unit) run_unit(call, unit, worker);
+    QuantisedRows& own = few_rows_[static_cast<std::size_t>(worker)];
+    if (quantised && !shared) {
+      own.resize(x.rows(), x.cols());
+      fill(own, 0, x.rows());
+    }
+    for (std::int64_t unit = begin; unit < end; ++unit) {
+      run_unit(call, unit, unit + 1 == end, worker, shared ? &many_rows_ : &own);
+    }
   });
 }
 
-void Matmul::run_unit(const Call& call, std::int64_t unit, int worker) {
+void Matmul::run_unit(const Call& call, std::int64_t unit, bool last, int worker,
+                      const QuantisedRows* quantised) {
   float* const scratch = scratch_.data() + worker * kUnitRows * kPanel;
   const std::int64_t p = unit / call.row_units;
   const std::int64_t first_row = unit % call.row_units * kUnitRows;
@@ -86,6 +127,9 @@ void Matmul::run_unit(const Call& call, std::int64_t unit, int worker) {
                        .init = init.data(),
                        .out = full ? call.out.row(first_row) + first : scratch,
                        .out_stride = full ? call.out.stride() : kPanel,
+                       .quantised = quantised,
+                       .first_row = first_row,
+                       .next_panel = last ? nullptr : call.w.panel((unit + 1) / call.row_units),
                        .scratch = &kernel_scratch_[static_cast<std::size_t>(worker)]};
   multiply_panel(call.w.dtype(), product);
   if (full) return;
