@@ -174,7 +174,7 @@ void multiply_slice(const QuantisedProduct& p, const WeightBlocks& w, bool four_
   const std::int64_t next_blocks = std::min(kSliceBlocks, p.x->blocks() - (last ? 0 : after));
   const std::int64_t next_lines = next_blocks * w.scales_step / kLine;
   const std::int64_t passes = tiles * w.count;
-  const bool fetch = next != nullptr && tiles > 1;
+  const bool fetch = next != nullptr && tiles > 1 && w.count > 0;
   const std::int64_t lines = fetch ? (next_lines + passes - 1) / passes : 0;  // a block and tile
   for (std::int64_t i = 0; i < tiles; ++i) {
     const std::int64_t begin = p.rows * i / tiles, row = p.first_row + begin;
