@@ -7,6 +7,8 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -71,27 +73,49 @@ void machine_multiply_add(benchmark::State& state) {
 }
 BENCHMARK(machine_multiply_add)->Arg(1)->Arg(2)->ArgName("threads")->UseRealTime();
 
-/// One row through all matrices in turn: every weight comes from memory.
+/// What a parallel region costs while the workers are awake.
+void parallel_region(benchmark::State& state) {
+  ThreadPool threads(static_cast<int>(state.range(0)));
+  for (auto _ : state) {
+    threads.parallel_for(threads.size(), 1, [](std::int64_t begin, std::int64_t, int) {
+      benchmark::DoNotOptimize(begin);
+    });
+  }
+}
+BENCHMARK(parallel_region)->Arg(2)->ArgName("threads")->UseRealTime();
+
+const std::vector<std::int64_t> kFloatTypes = {
+    static_cast<int>(DType::f32), static_cast<int>(DType::bf16), static_cast<int>(DType::f16)};
+
+std::unique_ptr<Backend> backend_of(benchmark::State& state) {
+  const auto dtype = static_cast<DType>(state.range(0));
+  state.SetLabel(std::string(name(dtype)));
+  return make_cpu_backend(static_cast<int>(state.range(1)), {.weights = dtype});
+}
+
+/// Some rows through all matrices in turn: every weight comes from memory.
 void matmul_decode(benchmark::State& state) {
-  const auto backend = make_cpu_backend(static_cast<int>(state.range(0)));
+  const auto backend = backend_of(state);
   std::vector<std::unique_ptr<WeightMatrix>> matrices;
   for (int i = 0; i < kMatrices; ++i) matrices.push_back(random_matrix(*backend, kIn, kOut));
-  const Tensor x = filled(*backend, state.range(1), kIn);
+  const std::int64_t rows = state.range(2);
+  const Tensor x = filled(*backend, rows, kIn);
   const Tensor bias = filled(*backend, 1, kOut);
-  const Tensor out = backend->allocate(state.range(1), kOut);
+  const Tensor out = backend->allocate(rows, kOut);
   for (auto _ : state) {
     for (const auto& w : matrices) backend->matmul(x, *w, &bias, out);
   }
   set_rate(state, "GB/s", static_cast<double>(matrices.size() * matrices[0]->bytes()));
+  set_rate(state, "GFLOP/s", 2.0 * static_cast<double>(rows * kIn * kOut * kMatrices));
 }
 BENCHMARK(matmul_decode)
-    ->ArgsProduct({{1, 2}, {1, 2, 4}})
-    ->ArgNames({"threads", "rows"})
+    ->ArgsProduct({kFloatTypes, {1, 2}, {1, 4, 16}})
+    ->ArgNames({"dtype", "threads", "rows"})
     ->UseRealTime();
 
 void matmul_prefill(benchmark::State& state) {
-  const auto backend = make_cpu_backend(static_cast<int>(state.range(0)));
-  const std::int64_t rows = state.range(1), in = state.range(2), out_columns = state.range(3);
+  const auto backend = backend_of(state);
+  const std::int64_t rows = state.range(2), in = state.range(3), out_columns = state.range(4);
   const auto w = random_matrix(*backend, in, out_columns);
   const Tensor x = filled(*backend, rows, in);
   const Tensor out = backend->allocate(rows, out_columns);
@@ -99,9 +123,10 @@ void matmul_prefill(benchmark::State& state) {
   set_rate(state, "GFLOP/s", 2.0 * static_cast<double>(rows * in * out_columns));
 }
 BENCHMARK(matmul_prefill)
-    ->ArgsProduct({{1, 2}, {16, 128, 1024}, {768}, {3072}})
-    ->ArgsProduct({{1, 2}, {128}, {3072}, {768}})
-    ->ArgNames({"threads", "rows", "in", "out"})
+    ->ArgsProduct({kFloatTypes, {1, 2}, {128, 512}, {768}, {768, 2304, 3072}})
+    ->ArgsProduct({kFloatTypes, {1, 2}, {128, 512}, {3072}, {768}})
+    ->ArgsProduct({{static_cast<int>(DType::f32)}, {1, 2}, {128, 512}, {1600}, {1600, 4800}})
+    ->ArgNames({"dtype", "threads", "rows", "in", "out"})
     ->UseRealTime();
 
 /// Attention of `rows` new tokens after `start` others, in 12 heads of 64.
@@ -114,7 +139,7 @@ void attention(benchmark::State& state) {
   const Tensor q = filled(*backend, rows, heads * dim);
   const Tensor out = backend->allocate(rows, heads * dim);
   const SequenceRows sequence{.first_row = 0, .n_rows = rows, .start = start, .blocks = blocks};
-  for (auto _ : state) backend->attention(q, q, q, *cache, {&sequence, 1}, 0.125F, out);
+  for (auto _ : state) backend->attention(q, q, q, *cache, std::span(&sequence, 1), 0.125F, out);
   const std::int64_t pairs = rows * start + rows * (rows + 1) / 2;
   set_rate(state, "GFLOP/s", 4.0 * static_cast<double>(pairs * heads * dim));
 }

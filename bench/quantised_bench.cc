@@ -75,7 +75,7 @@ void quantised_decode(benchmark::State& state) {
   std::vector<float> y(static_cast<std::size_t>(rows * kOut));
   const Tensor in = Tensor::borrow(x.data(), rows, kIn), out = Tensor::borrow(y.data(), rows, kOut);
   for (auto _ : state) {
-    for (const PackedMatrix& w : matrices) matmul.run(in, w, nullptr, out);
+    for (const PackedMatrix& w : matrices) matmul.run(in, w, nullptr, std::nullopt, out);
   }
   set_rate(state, "GB/s", static_cast<double>(bytes));
 }
@@ -94,7 +94,7 @@ void quantised_prefill(benchmark::State& state) {
   std::vector<float> x = random_values(rows * kIn);
   std::vector<float> y(static_cast<std::size_t>(rows * kOut));
   const Tensor in = Tensor::borrow(x.data(), rows, kIn), out = Tensor::borrow(y.data(), rows, kOut);
-  for (auto _ : state) matmul.run(in, w, nullptr, out);
+  for (auto _ : state) matmul.run(in, w, nullptr, std::nullopt, out);
   set_rate(state, "GFLOP/s", 2.0 * static_cast<double>(rows * kIn * kOut));
 }
 BENCHMARK(quantised_prefill)

@@ -73,7 +73,11 @@ class CpuBackend final : public Backend {
   void gather_rows(const Tensor& table, const Indices& ids, const Tensor& out) override;
   void matmul(const Tensor& x, const WeightMatrix& w, const Tensor* bias,
               const Tensor& out) override {
-    matmul_.run(x, packed(w), bias, out);
+    matmul_.run(x, packed(w), bias, std::nullopt, out);
+  }
+  void matmul_activate(const Tensor& x, const WeightMatrix& w, const Tensor* bias, Activation kind,
+                       const Tensor& out) override {
+    matmul_.run(x, packed(w), bias, kind, out);
   }
   void layer_norm(const Tensor& x, const LayerNormParams& norm, const Tensor& out) override;
   void activate(Activation kind, const Tensor& x) override;

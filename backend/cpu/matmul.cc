@@ -4,14 +4,15 @@
 #include <array>
 
 #include "backend/cpu/matmul_quantised.h"
+#include "backend/cpu/row_kernels.h"
 #include "base/error.h"
 
 namespace shardlm {
 namespace {
 
 constexpr std::int64_t kPanel = PackedMatrix::kPanel;
-// Rows of a unit of work: a multiple of the kernel's 6; a tile of it fits the level-2 cache.
-constexpr std::int64_t kUnitRows = 96;
+// Rows of a unit of work at most: with 768 inputs they leave half of the level-2 cache free.
+constexpr std::int64_t kUnitRows = 192;
 // Below this many multiply-adds a thread, waking another one costs more than it gives.
 constexpr std::int64_t kGrainProducts = 32 * 1024;
 
@@ -32,11 +33,19 @@ void multiply_panel_bytes(DType dtype, const PanelProduct& product) {
                             .next_panel = product.next_panel});
 }
 
+// Where threads may cut the outputs: finer than a panel, so that 25 panels are shared evenly by
+// two threads. Only the panels at the ends of a thread's range are ever cut.
+std::int64_t piece_columns(DType dtype) { return is_quantised(dtype) ? kPanel : kPanel / 2; }
+
 // One place where a type of weights finds its kernel.
 void multiply_panel(DType dtype, const PanelProduct& product) {
   switch (dtype) {
     case DType::f32:
       return multiply_panel_f32(product);
+    case DType::bf16:
+      return multiply_panel_bf16(product);
+    case DType::f16:
+      return multiply_panel_f16(product);
     case DType::q8:
     case DType::q4:
       return multiply_panel_bytes(dtype, product);
@@ -67,8 +76,16 @@ struct Matmul::Call {
   const Tensor& x;
   const PackedMatrix& w;
   const Tensor* bias;
+  std::optional<Activation> activation;
   const Tensor& out;
-  std::int64_t row_units;
+};
+
+/// Some rows by the outputs of one panel or a part of it.
+struct Matmul::Unit {
+  std::int64_t first_row, rows;
+  const QuantisedRows* quantised;  // all rows, for int8 and int4
+  const std::byte* next_panel;
+  std::int64_t first, columns;  // may reach behind the last output, into the panel's padding
 };
 
 Matmul::Matmul(ThreadPool& threads)
@@ -77,64 +94,84 @@ Matmul::Matmul(ThreadPool& threads)
       kernel_scratch_(static_cast<std::size_t>(threads.size())),
       few_rows_(static_cast<std::size_t>(threads.size())) {}
 
-void Matmul::run(const Tensor& x, const PackedMatrix& w, const Tensor* bias, const Tensor& out) {
+const QuantisedRows* Matmul::quantise_for_all(const Tensor& x) {
+  many_rows_.resize(x.rows(), x.cols());
+  threads_.parallel_for(x.rows(), kGrainProducts / (x.cols() + 1) + 1,
+                        [&](std::int64_t begin, std::int64_t end, int) {
+                          many_rows_.fill(x.row(0), x.stride(), begin, end);
+                        });
+  return &many_rows_;
+}
+
+const QuantisedRows* Matmul::quantise_alone(const Tensor& x, int worker) {
+  QuantisedRows& own = few_rows_[static_cast<std::size_t>(worker)];
+  own.resize(x.rows(), x.cols());
+  own.fill(x.row(0), x.stride(), 0, x.rows());
+  return &own;
+}
+
+void Matmul::run(const Tensor& x, const PackedMatrix& w, const Tensor* bias,
+                 std::optional<Activation> activation, const Tensor& out) {
   check(x.cols() == w.in(), "matmul: x has as many columns as the matrix has inputs");
   check(out.cols() == w.out() && out.rows() == x.rows(), "matmul: out is [rows of x, outputs]");
   check(bias == nullptr || bias->elements() == w.out(), "matmul: one bias an output");
-  const Call call{x, w, bias, out, (x.rows() + kUnitRows - 1) / kUnitRows};
-  const std::int64_t units = w.panels() * call.row_units;
-  const std::int64_t products = std::min(x.rows(), kUnitRows) * w.in() * kPanel;
+  const Call call{x, w, bias, activation, out};
+  const std::int64_t blocks = (x.rows() + kUnitRows - 1) / kUnitRows;
+  const std::int64_t piece = piece_columns(w.dtype());
+  const std::int64_t pieces = (w.out() + piece - 1) / piece;  // of a block of rows
+  const std::int64_t products = std::min(x.rows(), kUnitRows) * w.in() * piece;
   const std::int64_t grain = kGrainProducts / std::max<std::int64_t>(products, 1) + 1;
-  const bool quantised = is_quantised(w.dtype());
-  const bool shared = quantised && x.rows() > kFewRows;
-  const auto fill = [&](QuantisedRows& rows, std::int64_t begin, std::int64_t end) {
-    rows.fill(x.row(0), x.stride(), begin, end);
-  };
-  if (shared) {
-    many_rows_.resize(x.rows(), x.cols());
-    threads_.parallel_for(
-        x.rows(), kGrainProducts / (x.cols() + 1) + 1,
-        [&](std::int64_t begin, std::int64_t end, int) { fill(many_rows_, begin, end); });
-  }
-  threads_.parallel_for(units, grain, [&](std::int64_t begin, std::int64_t end, int worker) {
-    QuantisedRows& own = few_rows_[static_cast<std::size_t>(worker)];
-    if (quantised && !shared) {
-      own.resize(x.rows(), x.cols());
-      fill(own, 0, x.rows());
-    }
-    for (std::int64_t unit = begin; unit < end; ++unit) {
-      run_unit(call, unit, unit + 1 == end, worker, shared ? &many_rows_ : &own);
-    }
-  });
+  const bool as_bytes = is_quantised(w.dtype());
+  const QuantisedRows* shared = as_bytes && x.rows() > kFewRows ? quantise_for_all(x) : nullptr;
+  threads_.parallel_for(
+      blocks * pieces, grain, [&](std::int64_t begin, std::int64_t end, int worker) {
+        const QuantisedRows* quantised =
+            as_bytes && shared == nullptr ? quantise_alone(x, worker) : shared;
+        while (begin < end) {
+          const std::int64_t b = begin / pieces, first = begin % pieces;
+          // To the end of the panel, of the outputs or of this thread's share.
+          const std::int64_t next = first + kPanel / piece - first % (kPanel / piece);
+          const std::int64_t count = std::min({next - first, pieces - first, end - begin});
+          const std::int64_t row = x.rows() * b / blocks;
+          run_unit(call,
+                   {.first_row = row,
+                    .rows = x.rows() * (b + 1) / blocks - row,
+                    .quantised = quantised,
+                    .next_panel = begin + count == end
+                                      ? nullptr
+                                      : w.panel((first + count) % pieces * piece / kPanel),
+                    .first = first * piece,
+                    .columns = count * piece},
+                   worker);
+          begin += count;
+        }
+      });
 }
 
-void Matmul::run_unit(const Call& call, std::int64_t unit, bool last, int worker,
-                      const QuantisedRows* quantised) {
+void Matmul::run_unit(const Call& call, const Unit& unit, int worker) {
   float* const scratch = scratch_.data() + worker * kUnitRows * kPanel;
-  const std::int64_t p = unit / call.row_units;
-  const std::int64_t first_row = unit % call.row_units * kUnitRows;
-  const std::int64_t first = p * kPanel;
-  const std::int64_t width = std::min(kPanel, call.w.out() - first);
+  const std::int64_t width = std::min(unit.columns, call.w.out() - unit.first);
   std::array<float, kPanel> init{};
-  if (call.bias != nullptr) std::copy_n(call.bias->row(0) + first, width, init.begin());
-
-  const bool full = width == kPanel;
-  PanelProduct product{.x = call.x.row(first_row),
-                       .x_stride = call.x.stride(),
-                       .rows = std::min(kUnitRows, call.x.rows() - first_row),
-                       .panel = call.w.panel(p),
-                       .in = call.w.in(),
-                       .init = init.data(),
-                       .out = full ? call.out.row(first_row) + first : scratch,
-                       .out_stride = full ? call.out.stride() : kPanel,
-                       .quantised = quantised,
-                       .first_row = first_row,
-                       .next_panel = last ? nullptr : call.w.panel((unit + 1) / call.row_units),
-                       .scratch = &kernel_scratch_[static_cast<std::size_t>(worker)]};
-  multiply_panel(call.w.dtype(), product);
-  if (full) return;
-  for (std::int64_t r = 0; r < product.rows; ++r) {
-    std::copy_n(scratch + r * kPanel, width, call.out.row(first_row + r) + first);
+  if (call.bias != nullptr) std::copy_n(call.bias->row(0) + unit.first, width, init.begin());
+  const bool full = width == unit.columns;
+  multiply_panel(call.w.dtype(), {.x = call.x.row(unit.first_row),
+                                  .x_stride = call.x.stride(),
+                                  .rows = unit.rows,
+                                  .panel = call.w.panel(unit.first / kPanel),
+                                  .in = call.w.in(),
+                                  .first_column = unit.first % kPanel,
+                                  .columns = unit.columns,
+                                  .init = init.data(),
+                                  .out = full ? call.out.row(unit.first_row) + unit.first : scratch,
+                                  .out_stride = full ? call.out.stride() : kPanel,
+                                  .quantised = unit.quantised,
+                                  .first_row = unit.first_row,
+                                  .next_panel = unit.next_panel,
+                                  .scratch = &kernel_scratch_[static_cast<std::size_t>(worker)]});
+  for (std::int64_t r = 0; r < unit.rows; ++r) {
+    float* out = call.out.row(unit.first_row + r) + unit.first;
+    if (!full) std::copy_n(scratch + r * kPanel, width, out);
+    if (call.activation) activate_row(*call.activation, width, out);
   }
 }
 

@@ -1,6 +1,7 @@
 // Products of activations with packed weights.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "backend/cpu/packed_matrix.h"
@@ -19,11 +20,11 @@ struct PanelProduct {
   std::int64_t rows = 0;
   const std::byte* panel = nullptr;  ///< see panel_layout.h
   std::int64_t in = 0;
-  std::int64_t first_column = 0, columns = PanelLayout::kOutputs;  ///< of the panel, both * 16
+  std::int64_t first_column = 0, columns = PanelLayout::kOutputs;  ///< the panel, or half of it
   const float* init = nullptr;                                     ///< `columns` floats
   float* out = nullptr;                                            ///< `columns` floats a row
   std::int64_t out_stride = 0;
-  const QuantisedRows* quantised = nullptr;  ///< x's rows from first_row on, for int8 and int4
+  const QuantisedRows* quantised = nullptr;  ///< for int8 and int4: x as bytes, from first_row on
   std::int64_t first_row = 0;
   const std::byte* next_panel = nullptr;  ///< this thread's next one, to be brought near
   std::vector<float>* scratch = nullptr;  ///< this thread's, for the kernel alone
@@ -31,19 +32,25 @@ struct PanelProduct {
 /// A kernel: one for each type of weights.
 using MultiplyPanel = void(const PanelProduct& product);
 void multiply_panel_f32(const PanelProduct& product);
+/// The bits of multiply_panel_f32 on the widened weights, which is exact.
+void multiply_panel_bf16(const PanelProduct& product);
+void multiply_panel_f16(const PanelProduct& product);
 /// The stand-in for a type without a kernel: unpacks the panel first.
 void multiply_panel_unpacked(DType dtype, const PanelProduct& product);
 
-/// See Backend::matmul.
+/// See Backend::matmul and matmul_activate.
 class Matmul {
  public:
   explicit Matmul(ThreadPool& threads);
-  void run(const Tensor& x, const PackedMatrix& w, const Tensor* bias, const Tensor& out);
+  void run(const Tensor& x, const PackedMatrix& w, const Tensor* bias,
+           std::optional<Activation> activation, const Tensor& out);
 
  private:
   struct Call;
-  void run_unit(const Call& call, std::int64_t unit, bool last, int worker,
-                const QuantisedRows* quantised);
+  struct Unit;
+  const QuantisedRows* quantise_for_all(const Tensor& x);
+  const QuantisedRows* quantise_alone(const Tensor& x, int worker);
+  void run_unit(const Call& call, const Unit& unit, int worker);
 
   ThreadPool& threads_;
   std::vector<float> scratch_;  // one tile a thread, for panels that are not full

@@ -5,125 +5,108 @@
 #define HWY_TARGET_INCLUDE "backend/cpu/matmul_kernel.cc"
 #include <hwy/foreach_target.h>
 // After foreach_target.h, which includes this file again:
-#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include <algorithm>
+#include <type_traits>
 
-#include "backend/cpu/simd_math-inl.h"
+#include "backend/cpu/matmul_tile-inl.h"
 #include "base/error.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace shardlm::HWY_NAMESPACE {
 
-constexpr int kPanelWidth = static_cast<int>(PackedMatrix::kPanel);
-constexpr int kMaxRows = 6;
-// With more rows than the kernel takes at once, a panel is worked off in slices of this many
-// inputs (32 KiB), which stay in the level-1 cache while all rows pass. The accumulators are
-// stored and loaded between slices, which is exact: the chain of additions stays one chain.
-constexpr std::int64_t kSlice = 128;
-constexpr int kRegisters = HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON ? 32 : 16;
+// With more rows than a tile has, a panel is worked off in slices of inputs, over which all rows
+// pass while they stay in the level-1 (few rows) or level-2 cache. The accumulators are stored and
+// loaded between slices, which is exact: the chain of additions stays one chain.
+constexpr std::int64_t kSliceOfFewRows = 128, kSlice = 256;
+constexpr std::int64_t kFewRows = 18;
+// How far in front of a single tile the memory is asked for.
+constexpr std::int64_t kDistance = 4096;
 
-/// Vectors of outputs for `rows` rows: all accumulators, two vectors of weights and an input fit
-/// the registers.
-constexpr int vectors_for(int rows) {
-  int vectors = kPanelWidth / static_cast<int>(kLanes);
-  while (rows * vectors + std::min(vectors, 2) + 1 > kRegisters) vectors /= 2;
-  return vectors;
-}
-
-struct Tile {
-  const float* x;
-  std::int64_t x_stride;
-  const float* w;  // [inputs][64]
-  std::int64_t inputs;
-  const float* init;
-  std::int64_t init_stride;
-  float* out;
-  std::int64_t out_stride;
-};
-
-/// kRows rows by kVectors vectors of outputs.
-template <int kRows, int kVectors>
-HWY_INLINE void MultiplyTile(const Tile& tile) {
-  const F d;
-  VecF sum[kRows][kVectors];
-  for (int r = 0; r < kRows; ++r) {
-    for (int v = 0; v < kVectors; ++v) {
-      sum[r][v] = hn::LoadU(d, tile.init + r * tile.init_stride + v * static_cast<int>(kLanes));
+/// Lines of a slice as float32: whole lines of 64, of which `columns` are written.
+template <class Weights>
+void Convert(const std::byte* line, std::int64_t inputs, int columns, float* to) {
+  for (std::int64_t k = 0; k < inputs; k += Weights::kInputs) {
+    for (int c = 0; c < columns; c += static_cast<int>(kLanes)) {
+      hn::Store(Weights::template Get<0>(line, c), F(), to + c);
+      if constexpr (Weights::kInputs == 2) {
+        hn::Store(Weights::template Get<1>(line, c), F(), to + kPanelWidth + c);
+      }
     }
-  }
-  const float* HWY_RESTRICT w = tile.w;
-  const float* HWY_RESTRICT x = tile.x;
-  for (std::int64_t k = 0; k < tile.inputs; ++k, w += kPanelWidth) {
-    VecF weights[kVectors];
-    for (int v = 0; v < kVectors; ++v) weights[v] = hn::Load(d, w + v * static_cast<int>(kLanes));
-    for (int r = 0; r < kRows; ++r) {
-      const VecF input = hn::Set(d, x[r * tile.x_stride + k]);
-      for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::MulAdd(input, weights[v], sum[r][v]);
-    }
-  }
-  for (int r = 0; r < kRows; ++r) {
-    for (int v = 0; v < kVectors; ++v) {
-      hn::StoreU(sum[r][v], d, tile.out + r * tile.out_stride + v * static_cast<int>(kLanes));
-    }
+    line += Weights::kLineBytes;
+    to += Weights::kInputs * kPanelWidth;
   }
 }
 
-/// kRows rows by the whole panel.
-template <int kRows>
-HWY_NOINLINE void MultiplyRows(Tile tile) {
-  constexpr int kVectors = vectors_for(kRows);
-  constexpr int kStep = kVectors * static_cast<int>(kLanes);
-  for (int column = 0; column < kPanelWidth; column += kStep) {
-    MultiplyTile<kRows, kVectors>(tile);
-    tile.w += kStep;
-    tile.init += kStep;
-    tile.out += kStep;
-  }
+float* AlignedScratch(std::vector<float>& scratch, std::int64_t floats) {
+  scratch.resize(static_cast<std::size_t>(floats) + 16);
+  return reinterpret_cast<float*>((reinterpret_cast<std::uintptr_t>(scratch.data()) + 63) / 64 *
+                                  64);
 }
 
-void MultiplyAnyRows(const Tile& tile, std::int64_t rows) {
-  switch (rows) {
-    case 1:
-      return MultiplyRows<1>(tile);
-    case 2:
-      return MultiplyRows<2>(tile);
-    case 3:
-      return MultiplyRows<3>(tile);
-    case 4:
-      return MultiplyRows<4>(tile);
-    case 5:
-      return MultiplyRows<5>(tile);
-    default:
-      return MultiplyRows<kMaxRows>(tile);
-  }
-}
-
-void MultiplyPanel(const PanelProduct& p) {
+/// All rows over one slice of a panel, in equal tiles.
+template <class Weights, int kAhead, int kColumns>
+void MultiplySlice(const PanelProduct& p, std::int64_t k, std::int64_t inputs,
+                   const std::byte* weights, const std::byte* ahead, std::int64_t ahead_bytes) {
   const std::int64_t blocks = (p.rows + kMaxRows - 1) / kMaxRows;
-  check(p.columns == kPanelWidth, "matmul: a whole panel");
-  const auto* panel = reinterpret_cast<const float*>(p.panel) + p.first_column;
-  const std::int64_t slice = blocks == 1 ? p.in : kSlice;
+  const std::int64_t lines = std::max<std::int64_t>(1, inputs / Weights::kInputs);
+  const std::int64_t share = ahead_bytes / blocks;
+  for (std::int64_t b = 0; b < blocks; ++b) {
+    const std::int64_t r = p.rows * b / blocks;
+    float* out = p.out + r * p.out_stride;
+    const Tile tile{.x = p.x + r * p.x_stride + k,
+                    .x_stride = p.x_stride,
+                    .w = weights,
+                    .inputs = inputs,
+                    .init = k == 0 ? p.init : out,
+                    .init_stride = k == 0 ? 0 : p.out_stride,
+                    .out = out,
+                    .out_stride = p.out_stride,
+                    .ahead = ahead + b * share,
+                    .ahead_step = (share + lines - 1) / lines};
+    MultiplyAnyRows<Weights, kAhead, kColumns>(tile, p.rows * (b + 1) / blocks - r);
+  }
+}
+
+template <class Weights, int kColumns>
+void MultiplyColumns(const PanelProduct& p) {
+  const std::byte* panel = p.panel + p.first_column * Weights::kLineBytes / kPanelWidth;
+  if (p.rows <= kMaxRows) {
+    constexpr int kAhead = static_cast<int>(Weights::kLineBytes / 64);
+    return MultiplySlice<Weights, kAhead, kColumns>(p, 0, p.in, panel, panel + kDistance,
+                                                    p.in / Weights::kInputs * Weights::kLineBytes);
+  }
+  constexpr bool kConvert = !std::is_same_v<Weights, F32Weights>;
+  const std::int64_t slice = p.rows <= kFewRows ? kSliceOfFewRows : kSlice;
+  const std::int64_t slice_bytes = slice / Weights::kInputs * Weights::kLineBytes;
+  float* converted = kConvert ? AlignedScratch(*p.scratch, slice * kPanelWidth) : nullptr;
   std::int64_t k = 0;
   do {
     const std::int64_t inputs = std::min(slice, p.in - k);
-    for (std::int64_t b = 0; b < blocks; ++b) {
-      const std::int64_t r = p.rows * b / blocks;
-      float* out = p.out + r * p.out_stride;
-      const Tile tile{p.x + r * p.x_stride + k,
-                      p.x_stride,
-                      panel + k * kPanelWidth,
-                      inputs,
-                      k == 0 ? p.init : out,
-                      k == 0 ? 0 : p.out_stride,
-                      out,
-                      p.out_stride};
-      MultiplyAnyRows(tile, p.rows * (b + 1) / blocks - r);
+    const std::byte* weights = panel + k / Weights::kInputs * Weights::kLineBytes;
+    if constexpr (kConvert) {
+      Convert<Weights>(weights, inputs, kColumns, converted);
+      MultiplySlice<F32Weights, 2, kColumns>(p, k, inputs, reinterpret_cast<std::byte*>(converted),
+                                             weights + slice_bytes, slice_bytes);
+    } else {
+      MultiplySlice<Weights, 2, kColumns>(p, k, inputs, weights, weights + slice_bytes,
+                                          slice_bytes);
     }
     k += inputs;
   } while (k < p.in);
 }
+
+template <class Weights>
+HWY_INLINE void MultiplyPanel(const PanelProduct& p) {
+  if (p.columns == kPanelWidth) return MultiplyColumns<Weights, kPanelWidth>(p);
+  check(p.columns == kPanelWidth / 2, "matmul: a panel or half of one");
+  MultiplyColumns<Weights, kPanelWidth / 2>(p);
+}
+
+void MultiplyPanelF32(const PanelProduct& p) { MultiplyPanel<F32Weights>(p); }
+void MultiplyPanelBf16(const PanelProduct& p) { MultiplyPanel<Bf16Weights>(p); }
+void MultiplyPanelF16(const PanelProduct& p) { MultiplyPanel<F16Weights>(p); }
 
 }  // namespace shardlm::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -131,10 +114,20 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace shardlm {
 
-HWY_EXPORT(MultiplyPanel);
+HWY_EXPORT(MultiplyPanelF32);
+HWY_EXPORT(MultiplyPanelBf16);
+HWY_EXPORT(MultiplyPanelF16);
 
 void multiply_panel_f32(const PanelProduct& product) {
-  HWY_DYNAMIC_DISPATCH(MultiplyPanel)(product);
+  HWY_DYNAMIC_DISPATCH(MultiplyPanelF32)(product);
+}
+
+void multiply_panel_bf16(const PanelProduct& product) {
+  HWY_DYNAMIC_DISPATCH(MultiplyPanelBf16)(product);
+}
+
+void multiply_panel_f16(const PanelProduct& product) {
+  HWY_DYNAMIC_DISPATCH(MultiplyPanelF16)(product);
 }
 
 }  // namespace shardlm

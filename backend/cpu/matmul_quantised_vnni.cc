@@ -27,6 +27,9 @@ constexpr int kMaxRows = 6;
 constexpr int kGroups = 8;  // of 4 inputs in a block
 constexpr std::int64_t kGroupBytes = PanelLayout::kOutputs * 4;
 constexpr std::int64_t kLine = 64;
+// How far before their use weights are asked for where all rows fit one tile: further than the
+// processor looks ahead by itself, which stops at the ends of pages.
+constexpr std::int64_t kAhead = 104 * kLine;
 
 /// Rows and columns of one call, all pointers at the first.
 struct Tile {
@@ -174,7 +177,8 @@ void multiply_slice(const QuantisedProduct& p, const WeightBlocks& w, bool four_
   const std::int64_t next_blocks = std::min(kSliceBlocks, p.x->blocks() - (last ? 0 : after));
   const std::int64_t next_lines = next_blocks * w.scales_step / kLine;
   const std::int64_t passes = tiles * w.count;
-  const bool fetch = next != nullptr && tiles > 1 && w.count > 0;
+  const bool alone = tiles == 1;
+  const bool fetch = next != nullptr && !alone && w.count > 0;
   const std::int64_t lines = fetch ? (next_lines + passes - 1) / passes : 0;  // a block and tile
   for (std::int64_t i = 0; i < tiles; ++i) {
     const std::int64_t begin = p.rows * i / tiles, row = p.first_row + begin;
@@ -188,8 +192,10 @@ void multiply_slice(const QuantisedProduct& p, const WeightBlocks& w, bool four_
                     .w_step = w.values_step,
                     .blocks = w.count,
                     .zero = w.zero,
-                    .ahead = fetch ? next + i * w.count * lines * kLine : nullptr,
-                    .ahead_step = lines * kLine,
+                    .ahead = alone   ? w.scales + kAhead
+                             : fetch ? next + i * w.count * lines * kLine
+                                     : nullptr,
+                    .ahead_step = alone ? w.scales_step : lines * kLine,
                     .init = w.first == 0 ? p.init : p.out + begin * p.out_stride,
                     .init_stride = w.first == 0 ? 0 : p.out_stride,
                     .out = p.out + begin * p.out_stride,

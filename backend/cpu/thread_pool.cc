@@ -1,8 +1,12 @@
 #include "backend/cpu/thread_pool.h"
 
 #include <hwy/cache_control.h>
+#include <pthread.h>
+#include <sched.h>
 
 #include <algorithm>
+#include <chrono>
+#include <string>
 #include <system_error>
 #include <utility>
 
@@ -11,39 +15,80 @@
 namespace shardlm {
 namespace {
 
-// About 50 microseconds of spinning: longer than the gap between two ops of a step, shorter than
-// what anybody would notice as load. Then some yields, for machines with more threads than cores.
-constexpr int kSpins = 1000;
+using Clock = std::chrono::steady_clock;
+
+// Longer than the gap between two ops of a step, shorter than what anybody would notice as load.
+// The clock is looked at after some pauses, whose length differs tenfold between processors. Then
+// some yields, for machines with more threads than cores.
+constexpr auto kSpinTime = std::chrono::microseconds(75);
+constexpr int kPauses = 32;
 constexpr int kYields = 16;
 
-template <class Ready>
-bool spin_until(const Ready& ready) {
-  for (int i = 0; i < kSpins; ++i) {
-    if (ready()) return true;
-    hwy::Pause();
+// The cores that this process may use; 0: unknown.
+int allowed_cores(cpu_set_t& cores) {
+  CPU_ZERO(&cores);
+  // Fails on machines with more than 1024 cores.
+  return sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 0;
+}
+
+// The `index`-th of the set, counted from the one behind `from`, round and round.
+int core_after(const cpu_set_t& cores, int from, int index) {
+  int core = from;
+  for (int left = index; left > 0;) {
+    core = (core + 1) % CPU_SETSIZE;
+    if (CPU_ISSET(static_cast<unsigned>(core), &cores)) --left;
   }
-  for (int i = 0; i < kYields; ++i) {
-    if (ready()) return true;
-    std::this_thread::yield();
-  }
-  return ready();
+  return core;
+}
+
+// A refusal changes nothing but speed: the thread then runs where the system puts it.
+void bind(std::thread& thread, int core) {
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(static_cast<unsigned>(core), &one);
+  pthread_setaffinity_np(thread.native_handle(), sizeof one, &one);
 }
 
 }  // namespace
 
+template <class Ready>
+bool ThreadPool::spin_until(const Ready& ready) const {
+  if (ready()) return true;
+  if (spins_) {
+    const auto end = Clock::now() + kSpinTime;
+    do {
+      for (int i = 0; i < kPauses; ++i) {
+        hwy::Pause();
+        if (ready()) return true;
+      }
+    } while (Clock::now() < end);
+  }
+  for (int i = 0; i < kYields; ++i) {
+    std::this_thread::yield();
+    if (ready()) return true;
+  }
+  return false;
+}
+
 ThreadPool::ThreadPool(int threads) {
   check(threads >= 1, "a thread pool has at least one thread");
+  start_workers(threads);
+}
+
+void ThreadPool::start_workers(int threads) {
+  cpu_set_t cores;
+  const int allowed = allowed_cores(cores);
+  spins_ = allowed == 0 || threads <= allowed;
+  const int caller = sched_getcpu();
+  const bool bound = threads == allowed && caller >= 0 && caller < CPU_SETSIZE;
   workers_.reserve(static_cast<std::size_t>(threads - 1));
   try {
     for (int worker = 1; worker < threads; ++worker) {
       workers_.emplace_back([this, worker] { work(worker); });
+      if (bound) bind(workers_.back(), core_after(cores, caller, worker));
     }
   } catch (const std::system_error& error) {
-    stop_ = true;
-    epoch_.fetch_add(1);
-    { const std::lock_guard lock(mutex_); }
-    start_.notify_all();
-    for (std::thread& thread : workers_) thread.join();
+    stop_workers();
     fail(ExitCode::resources, {.what = "starting the threads of the CPU back end",
                                .expected = std::to_string(threads) + " threads",
                                .found = error.what(),
@@ -51,7 +96,9 @@ ThreadPool::ThreadPool(int threads) {
   }
 }
 
-ThreadPool::~ThreadPool() {
+ThreadPool::~ThreadPool() { stop_workers(); }
+
+void ThreadPool::stop_workers() {
   stop_ = true;
   epoch_.fetch_add(1);
   { const std::lock_guard lock(mutex_); }
@@ -68,6 +115,7 @@ std::int64_t ThreadPool::parts_for(std::int64_t n, std::int64_t grain) const {
 // looks at the condition once more, whoever changes the condition first changes it and then looks
 // for sleepers. One of the two sees the other.
 void ThreadPool::run(const Job& job) {
+  ++runs_;
   job_ = job;
   pending_ = static_cast<int>(workers_.size());
   epoch_.fetch_add(1);

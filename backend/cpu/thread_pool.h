@@ -12,8 +12,12 @@
 namespace shardlm {
 
 /// A fixed team: the caller and size() - 1 workers. Work is cut statically, so that a part always
-/// stands where it stood before in the caches. Between two calls the workers spin for some
+/// stands where it stood before in the caches. Between two calls the workers spin for some tens of
 /// microseconds, then sleep: an idle back end uses no CPU. For use from one thread at a time.
+/// A team as large as the set of cores that this process may use gets a core a worker, so that two
+/// never share one while another is free; the caller's thread is not ours to bind. A smaller team
+/// is left to the system, which knows who else wants the cores (other ranks may have the same set),
+/// and so is a larger one, which does not spin either.
 class ThreadPool {
  public:
   /// `threads` >= 1, the caller included; may exceed the machine's cores.
@@ -23,6 +27,8 @@ class ThreadPool {
   ThreadPool& operator=(const ThreadPool&) = delete;
 
   int size() const { return static_cast<int>(workers_.size()) + 1; }
+  /// Parallel regions so far that more than the caller worked on: each is a start and a barrier.
+  std::uint64_t runs() const { return runs_; }
 
   /// Cuts [0, n) into one range a thread, of `grain` items at least (so that little work wakes
   /// nobody), and calls fn(begin, end, worker) for each, worker in [0, size()). Returns when all
@@ -48,19 +54,27 @@ class ThreadPool {
     std::int64_t n = 0, parts = 0;
   };
 
+  template <class Ready>
+  bool spin_until(const Ready& ready) const;
   std::int64_t parts_for(std::int64_t n, std::int64_t grain) const;
   void run(const Job& job);
   void run_part(int worker);
+  void start_workers(int threads);
+  void stop_workers();
   void work(int worker);
   std::uint32_t wait_for_job(std::uint32_t seen);
   void wait_for_workers();
 
-  Job job_;
+  // A line of the caches each for what the caller writes and for what the workers write, so that a
+  // start is one transfer and an end another.
+  alignas(64) Job job_;
   std::atomic<std::uint32_t> epoch_{0};  // counts jobs; a change is the signal to start
-  std::atomic<int> pending_{0};          // workers that have not finished the current job
-  std::atomic<int> sleepers_{0};         // workers inside start_.wait
-  std::atomic<bool> caller_sleeps_{false};
   std::atomic<bool> stop_{false};
+  alignas(64) std::atomic<int> pending_{0};   // workers that have not finished the current job
+  alignas(64) std::atomic<int> sleepers_{0};  // workers inside start_.wait
+  std::atomic<bool> caller_sleeps_{false};
+  std::uint64_t runs_ = 0;
+  bool spins_ = true;  // false: more threads than cores, whoever spins is in another's way
   std::mutex mutex_;
   std::condition_variable start_, done_;
   std::exception_ptr error_;  // guarded by mutex_ while a job runs

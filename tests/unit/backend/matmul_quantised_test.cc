@@ -53,7 +53,7 @@ HostMatrix multiply(const HostMatrix& x, const PackedMatrix& w, const HostMatrix
   HostMatrix out(x.rows, w.out()), in = x, init = bias;
   Matmul matmul(threads);
   const Tensor bias_tensor = Tensor::borrow(init.data.data(), 1, w.out());
-  matmul.run(Tensor::borrow(in.data.data(), x.rows, x.cols), w, &bias_tensor,
+  matmul.run(Tensor::borrow(in.data.data(), x.rows, x.cols), w, &bias_tensor, std::nullopt,
              Tensor::borrow(out.data.data(), x.rows, w.out()));
   return out;
 }

@@ -1,6 +1,7 @@
 #include "backend/cpu/thread_pool.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <chrono>
 #include <ctime>
@@ -100,6 +101,64 @@ TEST(ThreadPool, IdleWorkersUseNoCpu) {
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
   // Three spinning workers would use 100 ms at least.
   EXPECT_LT(static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC, 0.05);
+}
+
+TEST(ThreadPool, CountsTheRegionsThatWokeWorkers) {
+  ThreadPool threads(2);
+  const auto nothing = [](std::int64_t, std::int64_t, int) {};
+  EXPECT_EQ(threads.runs(), 0U);
+  threads.parallel_for(0, 1, nothing);
+  threads.parallel_for(3, 2, nothing);  // too little for two
+  EXPECT_EQ(threads.runs(), 0U);
+  threads.parallel_for(2, 1, nothing);
+  threads.parallel_for(9, 1, nothing);
+  EXPECT_EQ(threads.runs(), 2U);
+}
+
+TEST(ThreadPool, TeamsOfEverySizeWorkInsideASetOfOneCore) {
+  cpu_set_t before, one;
+  ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
+  CPU_ZERO(&one);
+  CPU_SET(static_cast<unsigned>(sched_getcpu()), &one);
+  if (sched_setaffinity(0, sizeof one, &one) != 0) GTEST_SKIP() << "may not be bound here";
+  for (const int size : {1, 2, 3}) {
+    ThreadPool threads(size);
+    std::atomic<int> parts = 0;
+    for (int job = 0; job < 20; ++job) {
+      threads.parallel_for(size, 1, [&](std::int64_t, std::int64_t, int) { ++parts; });
+    }
+    EXPECT_EQ(parts, 20 * size);
+  }
+  sched_setaffinity(0, sizeof before, &before);
+}
+
+TEST(ThreadPool, AFullTeamLeavesTheCallerWhereItWas) {
+  cpu_set_t before, after;
+  ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
+  { ThreadPool threads(CPU_COUNT(&before)); }
+  ASSERT_EQ(sched_getaffinity(0, sizeof after, &after), 0);
+  EXPECT_TRUE(CPU_EQUAL(&before, &after));
+}
+
+TEST(ThreadPool, AFullTeamHasACoreAWorker) {
+  cpu_set_t allowed;
+  ASSERT_EQ(sched_getaffinity(0, sizeof allowed, &allowed), 0);
+  const int cores = CPU_COUNT(&allowed);
+  if (cores < 2) GTEST_SKIP() << "one core";
+  ThreadPool threads(cores);
+  std::vector<cpu_set_t> sets(static_cast<std::size_t>(cores));
+  threads.parallel_for(cores, 1, [&](std::int64_t begin, std::int64_t, int) {
+    cpu_set_t& set = sets[static_cast<std::size_t>(begin)];
+    sched_getaffinity(0, sizeof set, &set);
+  });
+  cpu_set_t seen;
+  CPU_ZERO(&seen);
+  for (std::size_t worker = 1; worker < sets.size(); ++worker) {
+    EXPECT_EQ(CPU_COUNT(&sets[worker]), 1);
+    CPU_OR(&seen, &seen, &sets[worker]);
+  }
+  EXPECT_EQ(CPU_COUNT(&seen), cores - 1) << "no two workers share a core";
+  EXPECT_EQ(CPU_COUNT(&sets[0]), cores) << "the caller";
 }
 
 TEST(ThreadPool, NeedsAThread) { EXPECT_THROW(ThreadPool(0), Error); }
