@@ -16,9 +16,6 @@ constexpr std::int64_t kUnitRows = 192;
 // Below this many multiply-adds a thread, waking another one costs more than it gives.
 constexpr std::int64_t kGrainProducts = 32 * 1024;
 
-// Up to so many rows each thread turns them all to bytes itself: cheaper than a barrier.
-constexpr std::int64_t kFewRows = 8;
-
 void multiply_panel_bytes(DType dtype, const PanelProduct& product) {
   multiply_panel_quantised({.x = product.quantised,
                             .first_row = product.first_row,
@@ -78,6 +75,13 @@ struct Matmul::Call {
   const Tensor* bias;
   std::optional<Activation> activation;
   const Tensor& out;
+
+  // A piece is some outputs of one block of rows; pieces are numbered block by block.
+  std::int64_t blocks() const { return (x.rows() + kUnitRows - 1) / kUnitRows; }
+  std::int64_t pieces() const {
+    const std::int64_t piece = piece_columns(w.dtype());
+    return (w.out() + piece - 1) / piece;  // of a block
+  }
 };
 
 /// Some rows by the outputs of one panel or a part of it.
@@ -116,36 +120,52 @@ void Matmul::run(const Tensor& x, const PackedMatrix& w, const Tensor* bias,
   check(out.cols() == w.out() && out.rows() == x.rows(), "matmul: out is [rows of x, outputs]");
   check(bias == nullptr || bias->elements() == w.out(), "matmul: one bias an output");
   const Call call{x, w, bias, activation, out};
-  const std::int64_t blocks = (x.rows() + kUnitRows - 1) / kUnitRows;
-  const std::int64_t piece = piece_columns(w.dtype());
-  const std::int64_t pieces = (w.out() + piece - 1) / piece;  // of a block of rows
-  const std::int64_t products = std::min(x.rows(), kUnitRows) * w.in() * piece;
+  const std::int64_t products = std::min(x.rows(), kUnitRows) * w.in() * piece_columns(w.dtype());
   const std::int64_t grain = kGrainProducts / std::max<std::int64_t>(products, 1) + 1;
   const bool as_bytes = is_quantised(w.dtype());
+  // Few rows each thread turns to bytes itself: cheaper than a barrier.
   const QuantisedRows* shared = as_bytes && x.rows() > kFewRows ? quantise_for_all(x) : nullptr;
-  threads_.parallel_for(
-      blocks * pieces, grain, [&](std::int64_t begin, std::int64_t end, int worker) {
-        const QuantisedRows* quantised =
-            as_bytes && shared == nullptr ? quantise_alone(x, worker) : shared;
-        while (begin < end) {
-          const std::int64_t b = begin / pieces, first = begin % pieces;
-          // To the end of the panel, of the outputs or of this thread's share.
-          const std::int64_t next = first + kPanel / piece - first % (kPanel / piece);
-          const std::int64_t count = std::min({next - first, pieces - first, end - begin});
-          const std::int64_t row = x.rows() * b / blocks;
-          run_unit(call,
-                   {.first_row = row,
-                    .rows = x.rows() * (b + 1) / blocks - row,
-                    .quantised = quantised,
-                    .next_panel = begin + count == end
-                                      ? nullptr
-                                      : w.panel((first + count) % pieces * piece / kPanel),
-                    .first = first * piece,
-                    .columns = count * piece},
-                   worker);
-          begin += count;
-        }
-      });
+  threads_.parallel_for(call.blocks() * call.pieces(), grain,
+                        [&](std::int64_t begin, std::int64_t end, int worker) {
+                          const QuantisedRows* quantised =
+                              as_bytes && shared == nullptr ? quantise_alone(x, worker) : shared;
+                          run_pieces(call, quantised, begin, end, worker);
+                        });
+}
+
+bool Matmul::can_cut(const PackedMatrix& w, std::int64_t width) {
+  return width % piece_columns(w.dtype()) == 0;
+}
+
+void Matmul::run_part(const Tensor& x, const PackedMatrix& w, const Tensor* bias, const Tensor& out,
+                      std::int64_t first, std::int64_t end, int worker) {
+  check(x.rows() <= kFewRows && can_cut(w, first) && can_cut(w, end), "matmul: a part of few rows");
+  const std::int64_t piece = piece_columns(w.dtype());
+  const QuantisedRows* quantised = is_quantised(w.dtype()) ? quantise_alone(x, worker) : nullptr;
+  run_pieces({x, w, bias, std::nullopt, out}, quantised, first / piece, end / piece, worker);
+}
+
+void Matmul::run_pieces(const Call& call, const QuantisedRows* quantised, std::int64_t begin,
+                        std::int64_t end, int worker) {
+  const std::int64_t piece = piece_columns(call.w.dtype()), in_panel = kPanel / piece;
+  const std::int64_t blocks = call.blocks(), pieces = call.pieces(), rows = call.x.rows();
+  while (begin < end) {
+    const std::int64_t b = begin / pieces, first = begin % pieces;
+    // To the end of the panel, of the outputs or of this thread's share.
+    const std::int64_t count = std::min({in_panel - first % in_panel, pieces - first, end - begin});
+    const std::int64_t row = rows * b / blocks;
+    const std::byte* next =
+        begin + count == end ? nullptr : call.w.panel((first + count) % pieces * piece / kPanel);
+    run_unit(call,
+             {.first_row = row,
+              .rows = rows * (b + 1) / blocks - row,
+              .quantised = quantised,
+              .next_panel = next,
+              .first = first * piece,
+              .columns = count * piece},
+             worker);
+    begin += count;
+  }
 }
 
 void Matmul::run_unit(const Call& call, const Unit& unit, int worker) {
