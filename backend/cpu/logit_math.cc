@@ -136,17 +136,23 @@ std::size_t FindAbove(const float* x, std::size_t begin, std::size_t end, float 
   return count;
 }
 
+// The bits that 1 - u loses and 1 - u <= E only make a runner look better, and so does the bound
+// on the exponent; the errors of the float32 exponential, 2^-22 of its argument (at most 87) and of
+// its value, stay below the margin.
+constexpr double kRaceMargin = 1 + 1e-4;
+
 #if HWY_TARGET == HWY_SCALAR
 
 std::size_t FindRunners(const float* x, std::size_t begin, std::size_t end, const LogitRace& race,
                         std::uint32_t* found) {
   std::size_t count = 0;
-  const std::int32_t even_id = race.first_id - race.first_id % 2;
+  const std::size_t even_id = static_cast<std::uint32_t>(race.first_id) / 2 * std::size_t{2};
   for (std::size_t r = begin; r < end; ++r) {
-    const double less = (static_cast<double>(x[r]) - static_cast<double>(race.max));
-    const double u = uniform(race.key, even_id + static_cast<std::int32_t>(r));
+    const double less = static_cast<double>(x[r]) - static_cast<double>(race.max);
+    const double u = uniform(race.key, static_cast<std::int32_t>(even_id + r));
     const double weight = std::exp(std::max(less / race.temperature, -87.0));
-    if (!(1.0 - u > race.limit * weight)) found[count++] = static_cast<std::uint32_t>(r);
+    if (!(1.0 - u > race.limit * kRaceMargin * weight))
+      found[count++] = static_cast<std::uint32_t>(r);
   }
   return count;
 }
@@ -209,11 +215,6 @@ class PairNoise {
   hn::Vec<Pairs> position_, sequence_low_, sequence_high_;
   hn::Vec<Pairs> key0_[kPhiloxRounds], key1_[kPhiloxRounds];
 };
-
-// The bits that 1 - u loses and 1 - u <= E only make a runner look better, and so does the bound
-// on the exponent; the errors of the float32 exponential, 2^-22 of its argument (at most 87) and of
-// its value, stay below the margin.
-constexpr double kRaceMargin = 1 + 1e-4;
 
 std::size_t FindRunners(const float* x, std::size_t begin, std::size_t end, const LogitRace& race,
                         std::uint32_t* found) {
