@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "backend/cpu/matmul_quantised.h"
 #include "backend/cpu/row_kernels.h"
 #include "base/error.h"
 
@@ -14,6 +15,23 @@ constexpr std::int64_t kPanel = PackedMatrix::kPanel;
 constexpr std::int64_t kUnitRows = 192;
 // Below this many multiply-adds a thread, waking another one costs more than it gives.
 constexpr std::int64_t kGrainProducts = 32 * 1024;
+
+// Up to so many rows each thread turns them all to bytes itself: cheaper than a barrier.
+constexpr std::int64_t kFewRows = 8;
+
+void multiply_panel_bytes(DType dtype, const PanelProduct& product) {
+  multiply_panel_quantised({.x = product.quantised,
+                            .first_row = product.first_row,
+                            .rows = product.rows,
+                            .dtype = dtype,
+                            .panel = product.panel,
+                            .first_column = product.first_column,
+                            .columns = product.columns,
+                            .init = product.init,
+                            .out = product.out,
+                            .out_stride = product.out_stride,
+                            .next_panel = product.next_panel});
+}
 
 // Where threads may cut the outputs: finer than a panel, so that 25 panels are shared evenly by
 // two threads. Only the panels at the ends of a thread's range are ever cut.
@@ -28,6 +46,9 @@ void multiply_panel(DType dtype, const PanelProduct& product) {
       return multiply_panel_bf16(product);
     case DType::f16:
       return multiply_panel_f16(product);
+    case DType::q8:
+    case DType::q4:
+      return multiply_panel_bytes(dtype, product);
     default:
       return multiply_panel_unpacked(dtype, product);
   }
@@ -62,13 +83,32 @@ struct Matmul::Call {
 /// Some rows by the outputs of one panel or a part of it.
 struct Matmul::Unit {
   std::int64_t first_row, rows;
+  const QuantisedRows* quantised;  // all rows, for int8 and int4
+  const std::byte* next_panel;
   std::int64_t first, columns;  // may reach behind the last output, into the panel's padding
 };
 
 Matmul::Matmul(ThreadPool& threads)
     : threads_(threads),
       scratch_(static_cast<std::size_t>(threads.size() * kUnitRows * kPanel)),
-      kernel_scratch_(static_cast<std::size_t>(threads.size())) {}
+      kernel_scratch_(static_cast<std::size_t>(threads.size())),
+      few_rows_(static_cast<std::size_t>(threads.size())) {}
+
+const QuantisedRows* Matmul::quantise_for_all(const Tensor& x) {
+  many_rows_.resize(x.rows(), x.cols());
+  threads_.parallel_for(x.rows(), kGrainProducts / (x.cols() + 1) + 1,
+                        [&](std::int64_t begin, std::int64_t end, int) {
+                          many_rows_.fill(x.row(0), x.stride(), begin, end);
+                        });
+  return &many_rows_;
+}
+
+const QuantisedRows* Matmul::quantise_alone(const Tensor& x, int worker) {
+  QuantisedRows& own = few_rows_[static_cast<std::size_t>(worker)];
+  own.resize(x.rows(), x.cols());
+  own.fill(x.row(0), x.stride(), 0, x.rows());
+  return &own;
+}
 
 void Matmul::run(const Tensor& x, const PackedMatrix& w, const Tensor* bias,
                  std::optional<Activation> activation, const Tensor& out) {
@@ -81,8 +121,12 @@ void Matmul::run(const Tensor& x, const PackedMatrix& w, const Tensor* bias,
   const std::int64_t pieces = (w.out() + piece - 1) / piece;  // of a block of rows
   const std::int64_t products = std::min(x.rows(), kUnitRows) * w.in() * piece;
   const std::int64_t grain = kGrainProducts / std::max<std::int64_t>(products, 1) + 1;
+  const bool as_bytes = is_quantised(w.dtype());
+  const QuantisedRows* shared = as_bytes && x.rows() > kFewRows ? quantise_for_all(x) : nullptr;
   threads_.parallel_for(
       blocks * pieces, grain, [&](std::int64_t begin, std::int64_t end, int worker) {
+        const QuantisedRows* quantised =
+            as_bytes && shared == nullptr ? quantise_alone(x, worker) : shared;
         while (begin < end) {
           const std::int64_t b = begin / pieces, first = begin % pieces;
           // To the end of the panel, of the outputs or of this thread's share.
@@ -92,6 +136,10 @@ void Matmul::run(const Tensor& x, const PackedMatrix& w, const Tensor* bias,
           run_unit(call,
                    {.first_row = row,
                     .rows = x.rows() * (b + 1) / blocks - row,
+                    .quantised = quantised,
+                    .next_panel = begin + count == end
+                                      ? nullptr
+                                      : w.panel((first + count) % pieces * piece / kPanel),
                     .first = first * piece,
                     .columns = count * piece},
                    worker);
@@ -116,6 +164,9 @@ void Matmul::run_unit(const Call& call, const Unit& unit, int worker) {
                                   .init = init.data(),
                                   .out = full ? call.out.row(unit.first_row) + unit.first : scratch,
                                   .out_stride = full ? call.out.stride() : kPanel,
+                                  .quantised = unit.quantised,
+                                  .first_row = unit.first_row,
+                                  .next_panel = unit.next_panel,
                                   .scratch = &kernel_scratch_[static_cast<std::size_t>(worker)]});
   for (std::int64_t r = 0; r < unit.rows; ++r) {
     float* out = call.out.row(unit.first_row + r) + unit.first;

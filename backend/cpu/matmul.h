@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backend/cpu/packed_matrix.h"
+#include "backend/cpu/quantised_rows.h"
 #include "backend/cpu/thread_pool.h"
 #include "backend/tensor.h"
 
@@ -23,6 +24,9 @@ struct PanelProduct {
   const float* init = nullptr;                                     ///< `columns` floats
   float* out = nullptr;                                            ///< `columns` floats a row
   std::int64_t out_stride = 0;
+  const QuantisedRows* quantised = nullptr;  ///< for int8 and int4: x as bytes, from first_row on
+  std::int64_t first_row = 0;
+  const std::byte* next_panel = nullptr;  ///< this thread's next one, to be brought near
   std::vector<float>* scratch = nullptr;  ///< this thread's, for the kernel alone
 };
 /// A kernel: one for each type of weights.
@@ -44,11 +48,15 @@ class Matmul {
  private:
   struct Call;
   struct Unit;
+  const QuantisedRows* quantise_for_all(const Tensor& x);
+  const QuantisedRows* quantise_alone(const Tensor& x, int worker);
   void run_unit(const Call& call, const Unit& unit, int worker);
 
   ThreadPool& threads_;
   std::vector<float> scratch_;  // one tile a thread, for panels that are not full
   std::vector<std::vector<float>> kernel_scratch_;  // one a thread
+  std::vector<QuantisedRows> few_rows_;             // one a thread
+  QuantisedRows many_rows_;                         // for all threads
 };
 
 }  // namespace shardlm

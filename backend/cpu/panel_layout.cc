@@ -1,9 +1,7 @@
 #include "backend/cpu/panel_layout.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
-#include <cmath>
 #include <cstring>
 #include <span>
 #include <type_traits>
@@ -17,77 +15,10 @@ constexpr std::int64_t kOutputs = PanelLayout::kOutputs;
 constexpr std::int64_t kInputs = PanelLayout::kInputs;
 static_assert(kInputs == kQuantBlock);
 
-std::uint16_t half_of(float value) {
-  std::uint16_t half = 0;
-  from_float32(DType::f16, {&value, 1}, std::as_writable_bytes(std::span(&half, 1)));
-  return half;
-}
-
 float float_of(std::uint16_t half) {
   float value = 0;
   to_float32(DType::f16, std::as_bytes(std::span(&half, 1)), {&value, 1});
   return value;
-}
-
-// The value of the largest magnitude; of equal ones the first.
-float extreme(const float* column) {
-  float found = 0;
-  for (std::int64_t k = 0; k < kInputs; ++k) {
-    if (std::abs(column[k * kOutputs]) > std::abs(found)) found = column[k * kOutputs];
-  }
-  return found;
-}
-
-int rounded(float value, float scale, int least, int most) {
-  if (scale == 0) return 0;
-  return static_cast<int>(std::clamp(std::nearbyint(value / scale), static_cast<float>(least),
-                                     static_cast<float>(most)));
-}
-
-void pack_pairs(const float* values, std::int64_t inputs, std::byte* to) {
-  std::array<float, 2 * kOutputs> pair;
-  for (std::int64_t k = 0; k < inputs; k += 2) {
-    for (std::int64_t j = 0; j < kOutputs; ++j) {
-      pair[static_cast<std::size_t>(2 * j)] = values[k * kOutputs + j];
-      pair[static_cast<std::size_t>(2 * j + 1)] =
-          k + 1 < kInputs ? values[(k + 1) * kOutputs + j] : 0.0F;
-    }
-    from_float32(DType::bf16, pair, {to + k * kOutputs * 2, sizeof(std::uint16_t) * pair.size()});
-  }
-}
-
-void pack_q8(const float* values, std::byte* to) {
-  for (std::int64_t j = 0; j < kOutputs; ++j) {
-    const std::uint16_t half = half_of(std::abs(extreme(values + j)) / 127);
-    const float scale = float_of(half);
-    std::memcpy(to + j * 2, &half, sizeof half);
-    for (std::int64_t k = 0; k < kInputs; ++k) {
-      const int value = rounded(values[k * kOutputs + j], scale, -127, 127);
-      to[static_cast<std::int64_t>(PanelLayout::kScaleBytes) + (k / 4 * kOutputs + j) * 4 + k % 4] =
-          static_cast<std::byte>(value + 128);
-    }
-  }
-}
-
-// The extreme becomes -8: one more step on its side.
-void pack_q4(const float* values, std::byte* to) {
-  for (std::int64_t j = 0; j < kOutputs; ++j) {
-    const std::uint16_t half = half_of(extreme(values + j) / -8);
-    const float scale = float_of(half);
-    std::memcpy(to + j * 2, &half, sizeof half);
-    std::array<unsigned, kInputs> codes;
-    for (std::int64_t k = 0; k < kInputs; ++k) {
-      codes[static_cast<std::size_t>(k)] =
-          static_cast<unsigned>(rounded(values[k * kOutputs + j], scale, -8, 7) + 8);
-    }
-    for (std::int64_t p = 0; p < kInputs / 8; ++p) {
-      for (std::int64_t i = 0; i < 4; ++i) {
-        const auto low = static_cast<std::size_t>(8 * p + i);
-        to[static_cast<std::int64_t>(PanelLayout::kScaleBytes) + (p * kOutputs + j) * 4 + i] =
-            static_cast<std::byte>(codes[low] | codes[low + 4] << 4);
-      }
-    }
-  }
 }
 
 template <class T>
@@ -101,22 +32,28 @@ float bfloat_of(std::uint16_t bits) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
 }
 
-// Input k, output j of a tile.
+/// A column of a tile: `inputs` values of output j, `step` floats apart.
 template <DType dtype>
-float value_at(const std::byte* tile, std::int64_t k, std::int64_t j) {
-  const std::byte* values = tile + PanelLayout::kScaleBytes;
-  if constexpr (dtype == DType::f32) return load<float>(tile, k * kOutputs + j);
-  if constexpr (dtype == DType::f16) return float_of(load<std::uint16_t>(tile, k * kOutputs + j));
-  if constexpr (dtype == DType::bf16) {
-    return bfloat_of(load<std::uint16_t>(tile, (k / 2 * kOutputs + j) * 2 + k % 2));
+void unpack_column(const std::byte* tile, std::int64_t inputs, std::int64_t j, float* values,
+                   std::int64_t step) {
+  const std::byte* codes = tile + PanelLayout::kScaleBytes;
+  const float scale = is_quantised(dtype) ? float_of(load<std::uint16_t>(tile, j)) : 1.0F;
+  for (std::int64_t k = 0; k < inputs; ++k) {
+    float& value = values[k * step];
+    if constexpr (dtype == DType::f32) {
+      value = load<float>(tile, k * kOutputs + j);
+    } else if constexpr (dtype == DType::f16) {
+      value = float_of(load<std::uint16_t>(tile, k * kOutputs + j));
+    } else if constexpr (dtype == DType::bf16) {
+      value = bfloat_of(load<std::uint16_t>(tile, (k / 2 * kOutputs + j) * 2 + k % 2));
+    } else if constexpr (dtype == DType::q8) {
+      const int code = load<std::uint8_t>(codes, (k / 4 * kOutputs + j) * 4 + k % 4);
+      value = scale * static_cast<float>(code - 128);
+    } else {
+      const int pair = load<std::uint8_t>(codes, (k / 8 * kOutputs + j) * 4 + k % 4);
+      value = scale * static_cast<float>((k % 8 < 4 ? pair & 15 : pair >> 4) - 8);
+    }
   }
-  const float scale = float_of(load<std::uint16_t>(tile, j));
-  if constexpr (dtype == DType::q8) {
-    return scale *
-           static_cast<float>(load<std::uint8_t>(values, (k / 4 * kOutputs + j) * 4 + k % 4) - 128);
-  }
-  const int pair = load<std::uint8_t>(values, (k / 8 * kOutputs + j) * 4 + k % 4);
-  return scale * static_cast<float>((k % 8 < 4 ? pair & 15 : pair >> 4) - 8);
 }
 
 /// Calls fn with the dtype as a constant.
@@ -151,26 +88,10 @@ std::size_t PanelLayout::panel_bytes() const {
   return static_cast<std::size_t>(rows * kOutputs) * bits(dtype) / 8;
 }
 
-void pack_tile(DType dtype, const float* values, std::int64_t inputs, std::byte* to) {
-  const std::span<const float> all(values, static_cast<std::size_t>(inputs * kOutputs));
-  switch (dtype) {
-    case DType::bf16:
-      return pack_pairs(values, inputs, to);
-    case DType::q8:
-      return pack_q8(values, to);
-    case DType::q4:
-      return pack_q4(values, to);
-    default:
-      return from_float32(dtype, all, {to, all.size() * bits(dtype) / 8});
-  }
-}
-
 void unpack_tile(DType dtype, const std::byte* from, std::int64_t inputs, float* values) {
   with_dtype(dtype, [&](auto type) {
-    for (std::int64_t k = 0; k < inputs; ++k) {
-      for (std::int64_t j = 0; j < kOutputs; ++j) {
-        values[k * kOutputs + j] = value_at<type()>(from, k, j);
-      }
+    for (std::int64_t j = 0; j < kOutputs; ++j) {
+      unpack_column<type()>(from, inputs, j, values + j, kOutputs);
     }
   });
 }
@@ -179,8 +100,10 @@ void unpack_output(const PanelLayout& layout, const std::byte* panel, std::int64
                    float* values) {
   const auto tile_bytes = static_cast<std::int64_t>(layout.tile_bytes());
   with_dtype(layout.dtype, [&](auto type) {
-    for (std::int64_t k = 0; k < layout.in; ++k) {
-      values[k] = value_at<type()>(panel + k / kInputs * tile_bytes, k % kInputs, output);
+    for (std::int64_t t = 0; t < layout.tiles(); ++t) {
+      const std::int64_t first = t * kInputs;
+      unpack_column<type()>(panel + t * tile_bytes, std::min(kInputs, layout.in - first), output,
+                            values + first, 1);
     }
   });
 }

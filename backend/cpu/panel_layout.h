@@ -38,9 +38,11 @@ struct PanelLayout {
 };
 
 /// Packs a tile. `values`: [32][64] floats, zeros behind the last output; the first `inputs`
-/// (1 … 32) rows hold values, those behind are zeros. Rounds to nearest even. Scales: q8 the
-/// largest magnitude / 127; q4 the value of the largest magnitude / -8, which has one step more
-/// that side.
+/// (1 … 32) rows hold values, those behind are zeros. Rounds to nearest even. Scales, rounded to
+/// float16 before values are divided by them: q8 the largest magnitude / 127; q4 the value of the
+/// largest magnitude (the first of equals) / -8, -7, -7.5 or -8.5, whichever leaves the smallest
+/// sum of squared errors, the first of equals; values beyond -8 … 7 are cut. A block with a NaN or
+/// an infinity has the scale NaN, and so all its weights. The same bytes on every instruction set.
 void pack_tile(DType dtype, const float* values, std::int64_t inputs, std::byte* to);
 
 /// The inverse, `inputs` rows of 64: what a weight is worth.
