@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 
+#include "backend/cpu/cpu_features.h"
 #include "backend/cpu/matmul_quantised.h"
 #include "backend/cpu/row_kernels.h"
+#include "backend/cpu/simd.h"
 #include "base/error.h"
 
 namespace shardlm {
@@ -33,6 +35,32 @@ void multiply_panel_bytes(DType dtype, const PanelProduct& product) {
                             .next_panel = product.next_panel});
 }
 
+void multiply_panel_rounded(const PanelProduct& product) {
+  multiply_panel_amx(AmxProduct{.x = product.rounded,
+                                .first_row = product.first_row,
+                                .rows = product.rows,
+                                .panel = product.panel,
+                                .first_column = product.first_column,
+                                .columns = product.columns,
+                                .init = product.init,
+                                .out = product.out,
+                                .out_stride = product.out_stride,
+                                .next_panel = product.next_panel});
+}
+
+bool by_amx(const Tensor& x, const PackedMatrix& w) {
+  return w.dtype() == DType::bf16 && x.rows() >= kAmxRows && cpu_features().amx_bf16 &&
+         cpu_simd_target() == "AVX3";
+}
+
+/// Where the b-th of so many blocks of rows begins: tiles of AMX are cut nowhere.
+std::int64_t first_row_of(std::int64_t b, std::int64_t blocks, std::int64_t rows, bool tiles) {
+  static_assert(kUnitRows % AmxRows::kRows == 0, "rounding up makes no block larger");
+  const std::int64_t row = rows * b / blocks;
+  if (!tiles || b == blocks) return row;
+  return (row + AmxRows::kRows - 1) / AmxRows::kRows * AmxRows::kRows;
+}
+
 // Where threads may cut the outputs: finer than a panel, so that 25 panels are shared evenly by
 // two threads. Only the panels at the ends of a thread's range are ever cut.
 std::int64_t piece_columns(DType dtype) { return is_quantised(dtype) ? kPanel : kPanel / 2; }
@@ -43,7 +71,8 @@ void multiply_panel(DType dtype, const PanelProduct& product) {
     case DType::f32:
       return multiply_panel_f32(product);
     case DType::bf16:
-      return multiply_panel_bf16(product);
+      return product.rounded != nullptr ? multiply_panel_rounded(product)
+                                        : multiply_panel_bf16(product);
     case DType::f16:
       return multiply_panel_f16(product);
     case DType::q8:
@@ -78,6 +107,7 @@ struct Matmul::Call {
   const Tensor* bias;
   std::optional<Activation> activation;
   const Tensor& out;
+  const AmxRows* rounded;  // all rows, for bf16 by AMX
 };
 
 /// Some rows by the outputs of one panel or a part of it.
@@ -93,6 +123,16 @@ Matmul::Matmul(ThreadPool& threads)
       scratch_(static_cast<std::size_t>(threads.size() * kUnitRows * kPanel)),
       kernel_scratch_(static_cast<std::size_t>(threads.size())),
       few_rows_(static_cast<std::size_t>(threads.size())) {}
+
+const AmxRows* Matmul::round_for_all(const Tensor& x) {
+  rounded_rows_.resize(x.rows(), x.cols());
+  threads_.parallel_for(rounded_rows_.row_tiles(),
+                        kGrainProducts / (x.cols() * AmxRows::kRows + 1) + 1,
+                        [&](std::int64_t begin, std::int64_t end, int) {
+                          rounded_rows_.fill(x.row(0), x.stride(), begin, end);
+                        });
+  return &rounded_rows_;
+}
 
 const QuantisedRows* Matmul::quantise_for_all(const Tensor& x) {
   many_rows_.resize(x.rows(), x.cols());
@@ -115,7 +155,8 @@ void Matmul::run(const Tensor& x, const PackedMatrix& w, const Tensor* bias,
   check(x.cols() == w.in(), "matmul: x has as many columns as the matrix has inputs");
   check(out.cols() == w.out() && out.rows() == x.rows(), "matmul: out is [rows of x, outputs]");
   check(bias == nullptr || bias->elements() == w.out(), "matmul: one bias an output");
-  const Call call{x, w, bias, activation, out};
+  const bool amx = by_amx(x, w);
+  const Call call{x, w, bias, activation, out, amx ? round_for_all(x) : nullptr};
   const std::int64_t blocks = (x.rows() + kUnitRows - 1) / kUnitRows;
   const std::int64_t piece = piece_columns(w.dtype());
   const std::int64_t pieces = (w.out() + piece - 1) / piece;  // of a block of rows
@@ -132,10 +173,10 @@ void Matmul::run(const Tensor& x, const PackedMatrix& w, const Tensor* bias,
           // To the end of the panel, of the outputs or of this thread's share.
           const std::int64_t next = first + kPanel / piece - first % (kPanel / piece);
           const std::int64_t count = std::min({next - first, pieces - first, end - begin});
-          const std::int64_t row = x.rows() * b / blocks;
+          const std::int64_t row = first_row_of(b, blocks, x.rows(), amx);
           run_unit(call,
                    {.first_row = row,
-                    .rows = x.rows() * (b + 1) / blocks - row,
+                    .rows = first_row_of(b + 1, blocks, x.rows(), amx) - row,
                     .quantised = quantised,
                     .next_panel = begin + count == end
                                       ? nullptr
@@ -165,6 +206,7 @@ void Matmul::run_unit(const Call& call, const Unit& unit, int worker) {
                                   .out = full ? call.out.row(unit.first_row) + unit.first : scratch,
                                   .out_stride = full ? call.out.stride() : kPanel,
                                   .quantised = unit.quantised,
+                                  .rounded = call.rounded,
                                   .first_row = unit.first_row,
                                   .next_panel = unit.next_panel,
                                   .scratch = &kernel_scratch_[static_cast<std::size_t>(worker)]});
