@@ -241,6 +241,16 @@ class Backend {
   /// A row's result depends on its own sequence alone, not on how the tokens were cut into steps.
   virtual void attention(const Tensor& q, const Tensor& k, const Tensor& v, KvStorage& cache,
                          const Sequences& sequences, float scale, const Tensor& out) = 0;
+  /// qkv = x w + bias, then attention() over its thirds q, k and v: one op where the back end can
+  /// give a thread the projection of the heads that it attends with.
+  virtual void project_and_attend(const Tensor& x, const WeightMatrix& w, const Tensor* bias,
+                                  const Tensor& qkv, KvStorage& cache, const Sequences& sequences,
+                                  float scale, const Tensor& out) {
+    matmul(x, w, bias, qkv);
+    const std::int64_t width = qkv.cols() / 3;
+    attention(qkv.columns(0, width), qkv.columns(width, 2 * width),
+              qkv.columns(2 * width, 3 * width), cache, sequences, scale, out);
+  }
   /// See ResidualUpdate. The addends [T, n] may stand in memory of other ranks.
   virtual void update_residual(std::span<const Tensor> addends, const ResidualUpdate& update) = 0;
   /// Row by row: best candidates, log-sum-exp and more of a vocabulary shard (row i of the tensor

@@ -69,7 +69,7 @@ Gpt2Block::Gpt2Block(const ModelConfig& c, WeightSource& weights, const Context&
 
 void Gpt2Block::forward(ResidualStream& x, const Step& step, KvStorage& cache) const {
   Tensor h = x.normed(ln_1_);                              // [T, n_embd]
-  h = attention_(attn_c_attn_(h), step.sequences, cache);  // [T, local heads * head_dim]
+  h = attention_(attn_c_attn_, h, step.sequences, cache);  // [T, local heads * head_dim]
   x.add(attn_c_proj_(h));                                  // all-reduce + bias + residual
   h = x.normed(ln_2_);                                     // [T, n_embd]
   h = act_(mlp_c_fc_, h);                                  // [T, local columns of n_inner]

@@ -37,4 +37,10 @@ Tensor HeadParallelAttention::operator()(const Tensor& qkv, const Sequences& seq
   return out;
 }
 
+Tensor HeadParallelAttention::operator()(const ColumnParallelLinear& c_attn, const Tensor& x,
+                                         const Sequences& sequences, KvStorage& cache) const {
+  if (context_.tap.listening()) return (*this)(c_attn(x), sequences, cache);
+  return c_attn.attended(x, cache, sequences, scale_);
+}
+
 }  // namespace shardlm

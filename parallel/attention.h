@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "parallel/context.h"
+#include "parallel/linear.h"
 #include "parallel/partition.h"
 
 namespace shardlm {
@@ -18,6 +19,9 @@ class HeadParallelAttention {
                         std::int64_t head_dim, float scale);
   /// qkv [T, 3 * local heads * head_dim] -> [T, local heads * head_dim]
   Tensor operator()(const Tensor& qkv, const Sequences& sequences, KvStorage& cache) const;
+  /// The same of qkv = c_attn(x), fused with it unless somebody listens to what is between.
+  Tensor operator()(const ColumnParallelLinear& c_attn, const Tensor& x, const Sequences& sequences,
+                    KvStorage& cache) const;
 
  private:
   const Context& context_;

@@ -25,6 +25,15 @@ Tensor ColumnParallelLinear::activated(const Tensor& x, Activation kind) const {
   return y;
 }
 
+Tensor ColumnParallelLinear::attended(const Tensor& x, KvStorage& cache, const Sequences& sequences,
+                                      float scale) const {
+  Backend& backend = context_.backend;
+  Tensor qkv = backend.allocate_activation(x.rows(), weight_->out());
+  Tensor out = backend.allocate_activation(x.rows(), weight_->out() / 3);
+  backend.project_and_attend(x, *weight_, &bias_, qkv, cache, sequences, scale, out);
+  return out;
+}
+
 RowParallelLinear::RowParallelLinear(const Context& context, WeightSource& source,
                                      const std::string& name, std::int64_t in, std::int64_t out,
                                      Range rows, ReductionNames names)

@@ -20,6 +20,8 @@ class ColumnParallelLinear {
                        std::int64_t in, std::int64_t out, const std::vector<Range>& columns);
   Tensor operator()(const Tensor& x) const;                  ///< [T, in] -> [T, local columns]
   Tensor activated(const Tensor& x, Activation kind) const;  ///< activation(y), in one op
+  /// Attention over y = [q | k | v], in one op: [T, in] -> [T, local columns / 3]
+  Tensor attended(const Tensor& x, KvStorage& cache, const Sequences& sequences, float scale) const;
   std::size_t weight_bytes() const { return weight_->bytes(); }
 
  private:

@@ -78,6 +78,38 @@ struct Attention::Scratch {
   float* split;  // states of the runs of the tile that this part begins and does not end
 };
 
+Attention::Tensors Attention::thirds(const Tensor& qkv) {
+  const std::int64_t width = qkv.cols() / 3;
+  return {qkv.columns(0, width), qkv.columns(width, 2 * width), qkv.columns(2 * width, 3 * width)};
+}
+
+void Attention::begin_by_heads(const Tensors& t, const CpuKvStorage& cache,
+                               std::span<const SequenceRows> sequences, const Tensor& out) {
+  check(out.rows() == t.q.rows() && t.q.cols() == cache.n_head() * cache.head_dim(),
+        "attention: [rows, n_head * head_dim]");
+  for (const SequenceRows& s : sequences) {
+    check_sequence(s, out.rows(), cache);
+    check(s.n_rows <= 1, "attention by heads: one row a sequence");
+  }
+  make_room({t.q, t.k, t.v, out, cache, sequences, 1, true}, 0);
+}
+
+void Attention::attend_heads(const Tensors& t, const CpuKvStorage& cache,
+                             std::span<const SequenceRows> sequences, float scale,
+                             const Tensor& out, std::int64_t first_head, std::int64_t end_head,
+                             int worker) {
+  const Call call{t.q, t.k, t.v, out, cache, sequences, scale, true};
+  for (std::int64_t i = 0; i < std::ssize(sequences); ++i) {
+    const SequenceRows& s = call.sequence(i);
+    if (s.n_rows == 0) continue;
+    const std::int64_t runs = (s.start + s.n_rows + kRunTokens - 1) / kRunTokens;
+    for (std::int64_t head = first_head; head < end_head; ++head) {
+      attend_tile(call, worker,
+                  {.sequence = i, .head = head, .rows = 1, .end_run = runs, .n_runs = runs});
+    }
+  }
+}
+
 void Attention::run(const Tensor& q, const Tensor& k, const Tensor& v, CpuKvStorage& cache,
                     std::span<const SequenceRows> sequences, float scale, const Tensor& out) {
   const std::int64_t width = cache.n_head() * cache.head_dim();

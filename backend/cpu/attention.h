@@ -20,8 +20,32 @@ class Attention {
       : threads_(threads), split_(static_cast<std::size_t>(threads.size())) {}
   void run(const Tensor& q, const Tensor& k, const Tensor& v, CpuKvStorage& cache,
            std::span<const SequenceRows> sequences, float scale, const Tensor& out);
+  /// The same for at most one row a sequence, in which a thread has heads of its own: calls
+  /// `project(first_head, end_head, worker)` to make their q, k and v, then attends. One parallel
+  /// region.
+  template <class Project>
+  void run_by_heads(const Tensor& qkv, CpuKvStorage& cache, std::span<const SequenceRows> sequences,
+                    float scale, const Tensor& out, const Project& project) {
+    const Tensors t = thirds(qkv);
+    begin_by_heads(t, cache, sequences, out);
+    threads_.parallel_for(
+        cache.n_head(), 1, [&](std::int64_t first_head, std::int64_t end_head, int worker) {
+          project(first_head, end_head, worker);
+          attend_heads(t, cache, sequences, scale, out, first_head, end_head, worker);
+        });
+  }
 
  private:
+  struct Tensors {
+    Tensor q, k, v;
+  };
+  static Tensors thirds(const Tensor& qkv);
+  void begin_by_heads(const Tensors& t, const CpuKvStorage& cache,
+                      std::span<const SequenceRows> sequences, const Tensor& out);
+  void attend_heads(const Tensors& t, const CpuKvStorage& cache,
+                    std::span<const SequenceRows> sequences, float scale, const Tensor& out,
+                    std::int64_t first_head, std::int64_t end_head, int worker);
+
   struct Call;
   struct Scratch;
   void append_all(const Call& call);

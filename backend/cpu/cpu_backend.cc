@@ -33,6 +33,12 @@ const PackedMatrix& packed(const WeightMatrix& matrix) {
   return *found;
 }
 
+CpuKvStorage& cpu_storage(KvStorage& cache) {
+  auto* found = dynamic_cast<CpuKvStorage*>(&cache);
+  check(found != nullptr, "a KV storage of the CPU back end");
+  return *found;
+}
+
 void check_norm(const LayerNormParams& norm, const Tensor& x, const Tensor& out) {
   check(norm.weight.elements() == x.cols() && norm.bias.elements() == x.cols(),
         "layer_norm: one weight and one bias a column");
@@ -53,6 +59,7 @@ class CpuBackend final : public Backend {
   }
 
   Precision precision() const override { return precision_; }
+  std::uint64_t parallel_regions() const { return threads_.runs(); }
   std::string describe_weights() const override;
   std::size_t allocations() const override { return buffers_.allocations(); }
 
@@ -82,6 +89,9 @@ class CpuBackend final : public Backend {
                        const Tensor& out) override {
     matmul_.run(x, packed(w), bias, kind, out);
   }
+  void project_and_attend(const Tensor& x, const WeightMatrix& w, const Tensor* bias,
+                          const Tensor& qkv, KvStorage& cache, const Sequences& sequences,
+                          float scale, const Tensor& out) override;
   void layer_norm(const Tensor& x, const LayerNormParams& norm, const Tensor& out) override;
   void activate(Activation kind, const Tensor& x) override;
   void attention(const Tensor& q, const Tensor& k, const Tensor& v, KvStorage& cache,
@@ -176,9 +186,33 @@ void CpuBackend::activate(Activation kind, const Tensor& x) {
 
 void CpuBackend::attention(const Tensor& q, const Tensor& k, const Tensor& v, KvStorage& cache,
                            const Sequences& sequences, float scale, const Tensor& out) {
-  auto* storage = dynamic_cast<CpuKvStorage*>(&cache);
-  check(storage != nullptr, "a KV storage of the CPU back end");
-  attention_.run(q, k, v, *storage, sequences.host, scale, out);
+  attention_.run(q, k, v, cpu_storage(cache), sequences.host, scale, out);
+}
+
+// For few rows a barrier counts: a thread projects its heads' q, k and v and attends with them, if
+// the heads can be shared out evenly (within an eighth).
+void CpuBackend::project_and_attend(const Tensor& x, const WeightMatrix& w, const Tensor* bias,
+                                    const Tensor& qkv, KvStorage& cache, const Sequences& sequences,
+                                    float scale, const Tensor& out) {
+  const PackedMatrix& c_attn = packed(w);
+  CpuKvStorage& storage = cpu_storage(cache);
+  const std::int64_t heads = storage.n_head(), dim = storage.head_dim(), width = heads * dim;
+  const std::int64_t most = (heads + threads_.size() - 1) / threads_.size();
+  const bool even = 8 * (most * threads_.size() - heads) <= heads;
+  const bool one_row_each =
+      std::ranges::all_of(sequences.host, [](const SequenceRows& s) { return s.n_rows <= 1; });
+  if (threads_.size() == 1 || !even || !one_row_each || x.rows() > Matmul::kFewRows ||
+      !Matmul::can_cut(c_attn, dim)) {
+    return Backend::project_and_attend(x, w, bias, qkv, cache, sequences, scale, out);
+  }
+  check(c_attn.out() == 3 * width && x.cols() == c_attn.in(), "project_and_attend: [in, 3 width]");
+  attention_.run_by_heads(qkv, storage, sequences.host, scale, out,
+                          [&](std::int64_t first, std::int64_t end, int worker) {
+                            for (std::int64_t third = 0; third < 3; ++third) {
+                              matmul_.run_part(x, c_attn, bias, qkv, third * width + first * dim,
+                                               third * width + end * dim, worker);
+                            }
+                          });
 }
 
 void CpuBackend::update_residual(std::span<const Tensor> addends, const ResidualUpdate& update) {
@@ -219,6 +253,12 @@ void CpuBackend::query_logits(const Tensor& logits, const VocabShard& shard,
 }
 
 }  // namespace
+
+std::uint64_t cpu_parallel_regions(const Backend& backend) {
+  const auto* cpu = dynamic_cast<const CpuBackend*>(&backend);
+  check(cpu != nullptr, "a CPU back end");
+  return cpu->parallel_regions();
+}
 
 std::unique_ptr<Backend> make_cpu_backend(int threads, const Precision& precision) {
   check(threads >= 1, "the CPU back end has at least one thread");

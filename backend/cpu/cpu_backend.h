@@ -1,6 +1,7 @@
 // The back end for the processor's own cores: the reference for every other.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "backend/backend.h"
@@ -12,5 +13,8 @@ namespace shardlm {
 /// Weights may be f32, bf16, f16, q8 or q4, keys and values f32, bf16, f16 or i8; activations are
 /// float32.
 std::unique_ptr<Backend> make_cpu_backend(int threads, const Precision& precision = {});
+
+/// How often a CPU back end's threads were started and waited for so far: for tests.
+std::uint64_t cpu_parallel_regions(const Backend& backend);
 
 }  // namespace shardlm

@@ -18,9 +18,6 @@ constexpr std::int64_t kUnitRows = 192;
 // Below this many multiply-adds a thread, waking another one costs more than it gives.
 constexpr std::int64_t kGrainProducts = 32 * 1024;
 
-// Up to so many rows each thread turns them all to bytes itself: cheaper than a barrier.
-constexpr std::int64_t kFewRows = 8;
-
 void multiply_panel_bytes(DType dtype, const PanelProduct& product) {
   multiply_panel_quantised({.x = product.quantised,
                             .first_row = product.first_row,
@@ -51,14 +48,6 @@ void multiply_panel_rounded(const PanelProduct& product) {
 bool by_amx(const Tensor& x, const PackedMatrix& w) {
   return w.dtype() == DType::bf16 && x.rows() >= kAmxRows && cpu_features().amx_bf16 &&
          cpu_simd_target() == "AVX3";
-}
-
-/// Where the b-th of so many blocks of rows begins: tiles of AMX are cut nowhere.
-std::int64_t first_row_of(std::int64_t b, std::int64_t blocks, std::int64_t rows, bool tiles) {
-  static_assert(kUnitRows % AmxRows::kRows == 0, "rounding up makes no block larger");
-  const std::int64_t row = rows * b / blocks;
-  if (!tiles || b == blocks) return row;
-  return (row + AmxRows::kRows - 1) / AmxRows::kRows * AmxRows::kRows;
 }
 
 // Where threads may cut the outputs: finer than a panel, so that 25 panels are shared evenly by
@@ -107,7 +96,21 @@ struct Matmul::Call {
   const Tensor* bias;
   std::optional<Activation> activation;
   const Tensor& out;
-  const AmxRows* rounded;  // all rows, for bf16 by AMX
+  const AmxRows* rounded = nullptr;  // all rows, for bf16 by AMX
+
+  // A piece is some outputs of one block of rows; pieces are numbered block by block.
+  std::int64_t blocks() const { return (x.rows() + kUnitRows - 1) / kUnitRows; }
+  /// Of the b-th block; tiles of AMX are cut nowhere.
+  std::int64_t first_row(std::int64_t b) const {
+    static_assert(kUnitRows % AmxRows::kRows == 0, "rounding up makes no block larger");
+    const std::int64_t row = x.rows() * b / blocks();
+    if (rounded == nullptr || b == blocks()) return row;
+    return (row + AmxRows::kRows - 1) / AmxRows::kRows * AmxRows::kRows;
+  }
+  std::int64_t pieces() const {
+    const std::int64_t piece = piece_columns(w.dtype());
+    return (w.out() + piece - 1) / piece;  // of a block
+  }
 };
 
 /// Some rows by the outputs of one panel or a part of it.
@@ -155,38 +158,53 @@ void Matmul::run(const Tensor& x, const PackedMatrix& w, const Tensor* bias,
   check(x.cols() == w.in(), "matmul: x has as many columns as the matrix has inputs");
   check(out.cols() == w.out() && out.rows() == x.rows(), "matmul: out is [rows of x, outputs]");
   check(bias == nullptr || bias->elements() == w.out(), "matmul: one bias an output");
-  const bool amx = by_amx(x, w);
-  const Call call{x, w, bias, activation, out, amx ? round_for_all(x) : nullptr};
-  const std::int64_t blocks = (x.rows() + kUnitRows - 1) / kUnitRows;
-  const std::int64_t piece = piece_columns(w.dtype());
-  const std::int64_t pieces = (w.out() + piece - 1) / piece;  // of a block of rows
-  const std::int64_t products = std::min(x.rows(), kUnitRows) * w.in() * piece;
+  const Call call{x, w, bias, activation, out, by_amx(x, w) ? round_for_all(x) : nullptr};
+  const std::int64_t products = std::min(x.rows(), kUnitRows) * w.in() * piece_columns(w.dtype());
   const std::int64_t grain = kGrainProducts / std::max<std::int64_t>(products, 1) + 1;
   const bool as_bytes = is_quantised(w.dtype());
+  // Few rows each thread turns to bytes itself: cheaper than a barrier.
   const QuantisedRows* shared = as_bytes && x.rows() > kFewRows ? quantise_for_all(x) : nullptr;
-  threads_.parallel_for(
-      blocks * pieces, grain, [&](std::int64_t begin, std::int64_t end, int worker) {
-        const QuantisedRows* quantised =
-            as_bytes && shared == nullptr ? quantise_alone(x, worker) : shared;
-        while (begin < end) {
-          const std::int64_t b = begin / pieces, first = begin % pieces;
-          // To the end of the panel, of the outputs or of this thread's share.
-          const std::int64_t next = first + kPanel / piece - first % (kPanel / piece);
-          const std::int64_t count = std::min({next - first, pieces - first, end - begin});
-          const std::int64_t row = first_row_of(b, blocks, x.rows(), amx);
-          run_unit(call,
-                   {.first_row = row,
-                    .rows = first_row_of(b + 1, blocks, x.rows(), amx) - row,
-                    .quantised = quantised,
-                    .next_panel = begin + count == end
-                                      ? nullptr
-                                      : w.panel((first + count) % pieces * piece / kPanel),
-                    .first = first * piece,
-                    .columns = count * piece},
-                   worker);
-          begin += count;
-        }
-      });
+  threads_.parallel_for(call.blocks() * call.pieces(), grain,
+                        [&](std::int64_t begin, std::int64_t end, int worker) {
+                          const QuantisedRows* quantised =
+                              as_bytes && shared == nullptr ? quantise_alone(x, worker) : shared;
+                          run_pieces(call, quantised, begin, end, worker);
+                        });
+}
+
+bool Matmul::can_cut(const PackedMatrix& w, std::int64_t width) {
+  return width % piece_columns(w.dtype()) == 0;
+}
+
+void Matmul::run_part(const Tensor& x, const PackedMatrix& w, const Tensor* bias, const Tensor& out,
+                      std::int64_t first, std::int64_t end, int worker) {
+  check(x.rows() <= kFewRows && can_cut(w, first) && can_cut(w, end), "matmul: a part of few rows");
+  const std::int64_t piece = piece_columns(w.dtype());
+  const QuantisedRows* quantised = is_quantised(w.dtype()) ? quantise_alone(x, worker) : nullptr;
+  run_pieces({x, w, bias, std::nullopt, out}, quantised, first / piece, end / piece, worker);
+}
+
+void Matmul::run_pieces(const Call& call, const QuantisedRows* quantised, std::int64_t begin,
+                        std::int64_t end, int worker) {
+  const std::int64_t piece = piece_columns(call.w.dtype()), in_panel = kPanel / piece;
+  const std::int64_t pieces = call.pieces();
+  while (begin < end) {
+    const std::int64_t b = begin / pieces, first = begin % pieces;
+    // To the end of the panel, of the outputs or of this thread's share.
+    const std::int64_t count = std::min({in_panel - first % in_panel, pieces - first, end - begin});
+    const std::int64_t row = call.first_row(b);
+    const std::byte* next =
+        begin + count == end ? nullptr : call.w.panel((first + count) % pieces * piece / kPanel);
+    run_unit(call,
+             {.first_row = row,
+              .rows = call.first_row(b + 1) - row,
+              .quantised = quantised,
+              .next_panel = next,
+              .first = first * piece,
+              .columns = count * piece},
+             worker);
+    begin += count;
+  }
 }
 
 void Matmul::run_unit(const Call& call, const Unit& unit, int worker) {

@@ -47,9 +47,19 @@ class Matmul {
   void run(const Tensor& x, const PackedMatrix& w, const Tensor* bias,
            std::optional<Activation> activation, const Tensor& out);
 
+  /// Rows up to this count may be multiplied by parts of a matrix (below).
+  static constexpr std::int64_t kFewRows = 8;
+  /// True if outputs may be cut at every multiple of `width`.
+  static bool can_cut(const PackedMatrix& w, std::int64_t width);
+  /// Outputs [first, end) alone, on the calling thread of the pool: for ops that do more with them.
+  void run_part(const Tensor& x, const PackedMatrix& w, const Tensor* bias, const Tensor& out,
+                std::int64_t first, std::int64_t end, int worker);
+
  private:
   struct Call;
   struct Unit;
+  void run_pieces(const Call& call, const QuantisedRows* quantised, std::int64_t begin,
+                  std::int64_t end, int worker);
   const AmxRows* round_for_all(const Tensor& x);
   const QuantisedRows* quantise_for_all(const Tensor& x);
   const QuantisedRows* quantise_alone(const Tensor& x, int worker);

@@ -14,6 +14,7 @@ struct ThreadRankOptions {
   std::size_t slot_bytes = std::size_t{64} << 10;  ///< multiple of 128; small: much chunking
   Deadlines deadlines{60, 60};
   int backend_threads = 1;  ///< of each rank's CPU back end
+  Precision precision = {};
 };
 
 /// Runs body(rank, communicator, backend) on `size` threads, each with a CPU back end of its own,

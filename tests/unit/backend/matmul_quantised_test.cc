@@ -45,8 +45,9 @@ PackedMatrix packed(const HostMatrix& w, DType dtype, ThreadPool& threads) {
   const auto read_row = [&](std::int64_t row, std::span<float> to) {
     std::ranges::copy(w.row(row), to.begin());
   };
+  WeightArena arena;
   return PackedMatrix(
-      {.in = w.rows, .out = w.cols, .rows_are_outputs = false, .read_row = read_row}, dtype,
+      {.in = w.rows, .out = w.cols, .rows_are_outputs = false, .read_row = read_row}, dtype, arena,
       threads);
 }
 
