@@ -18,8 +18,9 @@
 
 namespace shardlm {
 
-/// From so many rows on AMX is used: the rows of a tile.
-inline constexpr std::int64_t kAmxRows = 16;
+/// From so many rows on AMX is used: two tiles, which make the most of each load of weights. Below,
+/// memory is the limit, and decoding of up to 31 sequences keeps the bits of decoding one.
+inline constexpr std::int64_t kAmxRows = 32;
 /// Columns of a product start and end at multiples of this.
 inline constexpr std::int64_t kAmxColumns = 32;
 
@@ -64,9 +65,9 @@ struct AmxProduct {
 /// Only where cpu_features() has amx_bf16.
 void multiply_panel_amx(const AmxProduct& product);
 
-/// Whether a product is one for the following: of kAmxRows rows at least, in halves of a panel.
+/// Whether the following is the one to use: kAmxRows rows at least, in halves of a panel.
 bool fits_amx(const QuantisedProduct& product);
-/// Only where cpu_features() has amx_int8, and for what fits_amx.
+/// Only where cpu_features() has amx_int8, of 16 rows at least, and in halves of a panel.
 void multiply_panel_amx(const QuantisedProduct& product);
 
 }  // namespace shardlm

@@ -349,7 +349,7 @@ TEST(AmxMachineCode, MatmulUsesItForManyRowsWhateverTheThreads) {
     whole = multiply_bf16(x, bf16, bias, [](const AmxProduct& p) { multiply_panel_amx(p); });
   }
   for (const int threads : {1, 3}) {
-    for (const std::int64_t rows : {1, 15, 16, 17, 193, 390}) {
+    for (const std::int64_t rows : {1, 31, 32, 33, 193, 390}) {
       const HostMatrix some = some_rows(x, 0, rows);
       HostMatrix few(rows, w.cols), bytes(rows, w.cols);
       {
@@ -369,7 +369,7 @@ TEST(AmxMachineCode, MatmulUsesItForManyRowsWhateverTheThreads) {
 
 TEST(AmxMachineCode, ForcedOffOrWithALesserInstructionSetNoTileIsTouched) {
   SKIP_WITHOUT_AMX();
-  const HostMatrix x = random_floats(20, 33, 1), w = random_floats(33, 64, 2), bias(1, 64);
+  const HostMatrix x = random_floats(40, 33, 1), w = random_floats(33, 64, 2), bias(1, 64);
   const AmxTrap trap;
   const long before = AmxTrap::instructions();
   for (const DType dtype : {DType::bf16, DType::q8, DType::q4}) {
