@@ -268,6 +268,23 @@ TEST(AmxMatmul, SomeBf16ColumnsAndRowsAreThoseOfThePanel) {
   EXPECT_TRUE(same_bits(parts.data, whole.data));
 }
 
+TEST(AmxMatmul, Bf16NoFiniteNumberReachesItsRowAndColumnOnly) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  HostMatrix x = random_floats(33, 33, 1), w = random_floats(33, 130, 2);
+  x.at(3, 32) = nan;
+  x.at(20, 0) = std::numeric_limits<float>::infinity();
+  w.at(32, 5) = nan;
+  // What lies behind the end of the first panel, whose last tile of inputs is not full.
+  for (std::int64_t j = 64; j < 130; ++j) w.at(0, j) = nan;
+  const HostMatrix found = emulated_bf16(x, packed(w, DType::bf16), HostMatrix(1, 130));
+  for (std::int64_t t = 0; t < 33; ++t) {
+    for (std::int64_t j = 0; j < 130; ++j) {
+      const bool finite = t != 3 && t != 20 && j != 5 && j < 64;
+      ASSERT_EQ(std::isfinite(found.at(t, j)), finite) << t << " " << j;
+    }
+  }
+}
+
 class AmxBytesTest : public OnEverySimdTarget {};
 SHARDLM_ON_EVERY_SIMD_TARGET(AmxBytesTest);
 
