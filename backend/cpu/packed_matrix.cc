@@ -48,6 +48,21 @@ std::size_t packed_bytes(const PanelLayout& layout, std::int64_t out) {
   return checked_product(static_cast<std::size_t>((out + kPanel - 1) / kPanel), panel, kPurpose);
 }
 
+// Two threads that meet in a new huge page would both clear one, and one of the two be thrown away:
+// so each first writes to pages of its own.
+void touch_pages(const ArenaSpan& memory, ThreadPool& threads) {
+  constexpr std::size_t kHugePage = std::size_t{2} << 20;
+  const std::size_t before = reinterpret_cast<std::uintptr_t>(memory.data) % kHugePage;
+  const auto pages = static_cast<std::int64_t>((before + memory.bytes + kHugePage - 1) / kHugePage);
+  threads.parallel_for(pages, 1, [&](std::int64_t begin, std::int64_t end, int /*worker*/) {
+    for (std::int64_t page = begin; page < end; ++page) {
+      const std::size_t at = static_cast<std::size_t>(page) * kHugePage;
+      *const_cast<volatile std::byte*>(memory.data + (at < before ? 0 : at - before)) =
+          std::byte{0};
+    }
+  });
+}
+
 }  // namespace
 
 PackedMatrix::PackedMatrix(const MatrixSource& source, DType dtype, WeightArena& arena,
@@ -58,6 +73,7 @@ PackedMatrix::PackedMatrix(const MatrixSource& source, DType dtype, WeightArena&
       panel_bytes_(static_cast<std::int64_t>(layout_.panel_bytes())),
       memory_(arena.take(packed_bytes(layout_, source.out))) {
   if (in() == 0 || out_ == 0) return;
+  touch_pages(memory_, threads);
   if (source.rows_are_outputs) {
     fill_by_outputs(source, threads);
   } else {
