@@ -54,8 +54,7 @@ bool is_off(const char* wish) {
 AmxSupport decide_amx(const AmxQuestions& questions) {
   const bool off = is_off(questions.wish);
   const AmxSupport has = questions.machine();
-  if (!has.bf16 && !has.int8) return {};
-  if (off) return {.reason = "SHARDLM_AMX=off"};
+  if (off || (!has.bf16 && !has.int8)) return {};
   if (!questions.permission()) return {.reason = "the system does not let this process use it"};
   const AmxSupport right = questions.trial();
   AmxSupport use{.bf16 = has.bf16 && right.bf16, .int8 = has.int8 && right.int8};
@@ -72,7 +71,7 @@ const AmxSupport& amx_support() {
                                  .machine = machine,
                                  .permission = permission,
                                  .trial = trial});
-    if (!use.reason.empty()) log::warning("AMX is not used, or not all of it: " + use.reason);
+    if (!use.reason.empty()) log::warning("AMX is not used, or not for all: " + use.reason);
     return use;
   }();
   return support;

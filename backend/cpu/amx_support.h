@@ -7,7 +7,8 @@ namespace shardlm {
 
 struct AmxSupport {
   bool bf16 = false, int8 = false;
-  std::string reason = {};  ///< why the processor's AMX is not used, or not all of it; else empty
+  std::string reason =
+      {};  ///< why AMX that is there and wanted is not used, or in part; else empty
 };
 
 /// This process's. Where the processor and the system have AMX and SHARDLM_AMX is not "off", asks
