@@ -5,7 +5,8 @@
 #include "backend/cpu/amx_tiles.h"
 #include "base/error.h"
 #if defined(SHARDLM_HAS_AMX_TILES)
-#include "backend/cpu/amx_kernels-inl.h"
+#include "backend/cpu/amx_bf16-inl.h"
+#include "backend/cpu/amx_int8-inl.h"
 #else
 #include "backend/cpu/amx_vectors.h"
 #endif

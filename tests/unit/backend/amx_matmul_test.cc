@@ -1,156 +1,15 @@
-// The kernels over emulated tiles; then as machine code, which runs where AMX is and is emulated
-// instruction by instruction elsewhere (amx_trap.h).
-#include "backend/cpu/amx_matmul.h"
-
+// The kernels of AMX over emulated tiles.
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <limits>
-#include <optional>
 
 #include "backend/cpu/cpu_features.h"
-#include "backend/cpu/matmul.h"
-#include "base/dtype.h"
-#include "tests/unit/backend/amx_emulation.h"
-#include "tests/unit/backend/amx_trap.h"
-#include "tests/unit/backend/cpu_testing.h"
-
-#define SHARDLM_AMX
-#include "backend/cpu/amx_kernels-inl.h"
+#include "tests/unit/backend/amx_testing.h"
 
 namespace shardlm {
 namespace {
 
-constexpr CpuFeatures kAmx{.avx512_vnni = true, .amx_bf16 = true, .amx_int8 = true};
 constexpr CpuFeatures kNoAmx{.avx512_vnni = true};
-
-/// AMX as the machine has it, or caught and emulated.
-class AmxMachine {
- public:
-  AmxMachine() {
-    if (!real()) trap_.emplace();
-    forced_.emplace(kAmx, kAmx);
-  }
-  static bool real() {
-    const CpuFeatures machine = detected_cpu_features();
-    return machine.amx_bf16 && machine.amx_int8;
-  }
-  static bool possible() {
-    return (real() || AmxTrap::available()) && cpu_simd_targets().front() == "AVX3";
-  }
-
- private:
-  std::optional<AmxTrap> trap_;
-  std::optional<ForcedCpuFeatures> forced_;
-};
-#define SKIP_WITHOUT_AMX() \
-  if (!AmxMachine::possible()) GTEST_SKIP() << "neither AMX nor what is needed to emulate it"
-
-PackedMatrix packed(const HostMatrix& w, DType dtype) {
-  ThreadPool threads(1);
-  const auto read_row = [&](std::int64_t row, std::span<float> to) {
-    std::ranges::copy(w.row(row), to.begin());
-  };
-  WeightArena arena;
-  return PackedMatrix(
-      {.in = w.rows, .out = w.cols, .rows_are_outputs = false, .read_row = read_row}, dtype, arena,
-      threads);
-}
-
-HostMatrix some_rows(const HostMatrix& m, std::int64_t first, std::int64_t rows) {
-  HostMatrix part(rows, m.cols);
-  std::copy_n(m.data.begin() + first * m.cols, rows * m.cols, part.data.begin());
-  return part;
-}
-
-/// As base/dtype.h rounds.
-HostMatrix rounded(const HostMatrix& m) {
-  HostMatrix result = m;
-  std::vector<std::byte> stored(m.data.size() * 2);
-  from_float32(DType::bf16, m.data, stored);
-  to_float32(DType::bf16, stored, result.data);
-  return result;
-}
-
-/// Bias of a panel, zeros behind the last output.
-std::vector<float> panel_bias(const HostMatrix& bias, std::int64_t first) {
-  std::vector<float> init(PanelLayout::kOutputs);
-  std::copy_n(bias.data.begin() + first, std::min(PanelLayout::kOutputs, bias.cols - first),
-              init.begin());
-  return init;
-}
-
-/// The panels by `multiply(panel, first output, [rows][64])`.
-template <class Multiply>
-HostMatrix by_panels(std::int64_t rows, const PackedMatrix& w, const Multiply& multiply) {
-  HostMatrix out(rows, w.out());
-  for (std::int64_t p = 0; p < w.panels(); ++p) {
-    const std::int64_t first = p * PanelLayout::kOutputs;
-    std::vector<float> tile(static_cast<std::size_t>(rows * PanelLayout::kOutputs));
-    multiply(p, first, tile.data());
-    for (std::int64_t r = 0; r < rows; ++r) {
-      std::copy_n(tile.data() + r * PanelLayout::kOutputs,
-                  std::min(PanelLayout::kOutputs, w.out() - first), &out.at(r, first));
-    }
-  }
-  return out;
-}
-
-template <class Kernel>
-HostMatrix multiply_bf16(const HostMatrix& x, const PackedMatrix& w, const HostMatrix& bias,
-                         const Kernel& kernel) {
-  AmxRows rows;
-  rows.resize(x.rows, x.cols);
-  rows.fill(x.data.data(), x.cols, 0, rows.row_tiles());
-  return by_panels(x.rows, w, [&](std::int64_t p, std::int64_t first, float* out) {
-    const std::vector<float> init = panel_bias(bias, first);
-    kernel(AmxProduct{.x = &rows,
-                      .rows = x.rows,
-                      .panel = w.panel(p),
-                      .init = init.data(),
-                      .out = out,
-                      .out_stride = PanelLayout::kOutputs,
-                      .next_panel = w.panel(0)});
-  });
-}
-
-HostMatrix emulated_bf16(const HostMatrix& x, const PackedMatrix& w, const HostMatrix& bias) {
-  return multiply_bf16(x, w, bias, amx::multiply_bf16<EmulatedTiles>);
-}
-
-template <class Kernel>
-HostMatrix multiply_bytes(const HostMatrix& x, const PackedMatrix& w, const HostMatrix& bias,
-                          const Kernel& kernel) {
-  QuantisedRows rows;
-  rows.resize(x.rows, x.cols);
-  rows.fill(x.data.data(), x.cols, 0, x.rows);
-  return by_panels(x.rows, w, [&](std::int64_t p, std::int64_t first, float* out) {
-    const std::vector<float> init = panel_bias(bias, first);
-    kernel(QuantisedProduct{.x = &rows,
-                            .rows = x.rows,
-                            .dtype = w.dtype(),
-                            .panel = w.panel(p),
-                            .init = init.data(),
-                            .out = out,
-                            .out_stride = PanelLayout::kOutputs,
-                            .next_panel = w.panel(0)});
-  });
-}
-
-HostMatrix by_matmul(const HostMatrix& x, const PackedMatrix& w, const HostMatrix& bias,
-                     int threads) {
-  ThreadPool pool(threads);
-  Matmul matmul(pool);
-  HostMatrix in = x, init = bias, out(x.rows, w.out());
-  const Tensor bias_tensor = Tensor::borrow(init.data.data(), 1, w.out());
-  matmul.run(Tensor::borrow(in.data.data(), x.rows, x.cols), w, &bias_tensor, std::nullopt,
-             Tensor::borrow(out.data.data(), x.rows, w.out()));
-  return out;
-}
-
-struct Shape {
-  std::int64_t rows, in, out;
-};
 
 std::vector<Shape> odd_shapes() {
   std::vector<Shape> shapes;
@@ -161,25 +20,6 @@ std::vector<Shape> odd_shapes() {
   shapes.push_back({17, 1733, 1});  // several slices
   shapes.push_back({40, 160, 200});
   return shapes;
-}
-
-void expect_products(const HostMatrix& x, const HostMatrix& w, const HostMatrix& bias,
-                     const HostMatrix& found) {
-  const HostMatrix exact_x = rounded(x), exact_w = rounded(w);
-  for (std::int64_t t = 0; t < x.rows; ++t) {
-    for (std::int64_t j = 0; j < w.cols; ++j) {
-      double sum = bias.at(0, j), size = std::abs(sum);
-      for (std::int64_t k = 0; k < x.cols; ++k) {
-        const double term = double{exact_x.at(t, k)} * double{exact_w.at(k, j)};
-        sum += term;
-        size += std::abs(term);
-      }
-      // Sixteen additions in a chain of a tile, one of the chains, one a tile, one of the bias.
-      const double bound = (19 + static_cast<double>(x.cols) / 32) * kRounding * size;
-      ASSERT_NEAR(found.at(t, j), sum, bound)
-          << x.rows << " rows, " << x.cols << " x " << w.cols << " at " << t << ", " << j;
-    }
-  }
 }
 
 TEST(AmxRows, RoundsAsDtypeDoesAndFillsUpWithZeros) {
@@ -328,78 +168,6 @@ TEST_P(AmxBytesTest, SomeRowsAndColumnsAreThoseOfThePanel) {
     }
     EXPECT_TRUE(same_bits(parts.data, whole.data)) << name(dtype);
   }
-}
-
-TEST(AmxMachineCode, MultipliesAsTheEmulatedKernelsDo) {
-  SKIP_WITHOUT_AMX();
-  const AmxMachine machine;
-  for (const auto [rows, in, out] :
-       {Shape{16, 32, 64}, Shape{33, 1, 1}, Shape{47, 65, 65}, Shape{128, 70, 33}}) {
-    const HostMatrix x = random_floats(rows, in, 1), w = random_floats(in, out, 2);
-    const HostMatrix bias = random_floats(1, out, 3);
-    const auto instructions = [](const auto& product) { multiply_panel_amx(product); };
-    const PackedMatrix bf16 = packed(w, DType::bf16);
-    const HostMatrix found = multiply_bf16(x, bf16, bias, instructions);
-    expect_products(x, w, bias, found);
-    // Whether a processor adds in the order of its manual is not ours to demand.
-    if (!AmxMachine::real()) {
-      EXPECT_TRUE(same_bits(found.data, emulated_bf16(x, bf16, bias).data))
-          << rows << " rows, " << in << " x " << out;
-    }
-    for (const DType dtype : {DType::q8, DType::q4}) {
-      const PackedMatrix bytes = packed(w, dtype);
-      EXPECT_TRUE(same_bits(multiply_bytes(x, bytes, bias, instructions).data,
-                            multiply_bytes(x, bytes, bias, amx::multiply_int8<EmulatedTiles>).data))
-          << name(dtype) << ", " << rows << " rows, " << in << " x " << out;
-    }
-  }
-}
-
-TEST(AmxMachineCode, MatmulUsesItForManyRowsWhateverTheThreads) {
-  SKIP_WITHOUT_AMX();
-  const HostMatrix x = random_floats(390, 45, 1), w = random_floats(45, 150, 2);
-  const HostMatrix bias = random_floats(1, 150, 3);
-  const PackedMatrix bf16 = packed(w, DType::bf16), q8 = packed(w, DType::q8);
-  HostMatrix whole(x.rows, w.cols);
-  {
-    const AmxMachine machine;
-    whole = multiply_bf16(x, bf16, bias, [](const AmxProduct& p) { multiply_panel_amx(p); });
-  }
-  for (const int threads : {1, 3}) {
-    for (const std::int64_t rows : {1, 31, 32, 33, 193, 390}) {
-      const HostMatrix some = some_rows(x, 0, rows);
-      HostMatrix few(rows, w.cols), bytes(rows, w.cols);
-      {
-        const ForcedCpuFeatures forced(kNoAmx);
-        few = by_matmul(some, bf16, bias, threads);
-        bytes = by_matmul(some, q8, bias, threads);
-      }
-      const AmxMachine machine;
-      const HostMatrix expected = rows < kAmxRows ? few : some_rows(whole, 0, rows);
-      EXPECT_TRUE(same_bits(by_matmul(some, bf16, bias, threads).data, expected.data))
-          << rows << " rows, " << threads << " threads";
-      EXPECT_TRUE(same_bits(by_matmul(some, q8, bias, threads).data, bytes.data))
-          << rows << " rows, " << threads << " threads";
-    }
-  }
-}
-
-TEST(AmxMachineCode, ForcedOffOrWithALesserInstructionSetNoTileIsTouched) {
-  SKIP_WITHOUT_AMX();
-  const HostMatrix x = random_floats(40, 33, 1), w = random_floats(33, 64, 2), bias(1, 64);
-  const AmxTrap trap;
-  const long before = AmxTrap::instructions();
-  for (const DType dtype : {DType::bf16, DType::q8, DType::q4}) {
-    const PackedMatrix matrix = packed(w, dtype);
-    {
-      const ForcedCpuFeatures forced(kNoAmx, kAmx);
-      by_matmul(x, matrix, bias, 1);
-    }
-    const ForcedSimdTarget lesser("AVX2");
-    const ForcedCpuFeatures forced(kAmx, kAmx);
-    by_matmul(x, matrix, bias, 1);
-  }
-  EXPECT_EQ(AmxTrap::instructions(), before);
 }
 
 }  // namespace
