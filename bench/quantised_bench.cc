@@ -1,8 +1,8 @@
 // Products with int8 and int4 weights beside what the machine can do (machine_read and
 // machine_multiply_add of kernels_bench.cc), and the packing of weights. Decode reads every weight
 // from memory: bandwidths in GB/s (10^9 bytes of panels, scales included). Prefill in effective
-// GFLOP/s (two operations a multiply-add of the unquantised product). `set`: 2 the best
-// instructions, 1 AVX-512 without VNNI, 0 AVX2.
+// GFLOP/s (two operations a multiply-add of the unquantised product). `set`: 3 the best
+// instructions, 2 without AMX, 1 without VNNI either, 0 AVX2.
 #include <benchmark/benchmark.h>
 
 #include <cstdint>
@@ -37,8 +37,9 @@ PackedMatrix random_matrix(DType dtype, std::int64_t in, std::int64_t out, Threa
   const auto read_row = [&](std::int64_t row, std::span<float> to) {
     std::copy_n(values.begin() + row * out, out, to.begin());
   };
+  WeightArena arena;
   return PackedMatrix({.in = in, .out = out, .rows_are_outputs = false, .read_row = read_row},
-                      dtype, threads);
+                      dtype, arena, threads);
 }
 
 void set_rate(benchmark::State& state, const char* name, double per_iteration) {
@@ -52,7 +53,8 @@ struct ForcedSet {
       : target(set == 0 ? "AVX2" : cpu_simd_targets().front()), features(allowed(set)) {}
   static CpuFeatures allowed(std::int64_t set) {
     CpuFeatures all = detected_cpu_features();
-    all.avx512_vnni = all.avx512_vnni && set == 2;
+    all.avx512_vnni = all.avx512_vnni && set >= 2;
+    all.amx_int8 = all.amx_int8 && set == 3;
     return all;
   }
   ForcedSimdTarget target;
@@ -98,7 +100,7 @@ void quantised_prefill(benchmark::State& state) {
   set_rate(state, "GFLOP/s", 2.0 * static_cast<double>(rows * kIn * kOut));
 }
 BENCHMARK(quantised_prefill)
-    ->ArgsProduct({{8, 4}, {1, 2}, {128, 512}, {2}})
+    ->ArgsProduct({{8, 4}, {1, 2}, {128, 512}, {2, 3}})
     ->ArgsProduct({{8, 4}, {1}, {128}, {0, 1}})
     ->ArgNames({"bits", "threads", "rows", "set"})
     ->UseRealTime();

@@ -4,6 +4,7 @@
 
 #include "backend/buffer_pool.h"
 #include "backend/cpu/attention.h"
+#include "backend/cpu/cpu_features.h"
 #include "backend/cpu/host_buffer.h"
 #include "backend/cpu/kv_storage.h"
 #include "backend/cpu/matmul.h"
@@ -53,10 +54,11 @@ class CpuBackend final : public Backend {
         attention_(threads_),
         logit_queries_(threads_) {
     check(precision.activations == DType::f32, "the CPU back end computes in float32");
+    static_cast<void>(detected_cpu_features());  // now, not in the first product
   }
 
   std::string describe() const override {
-    return "cpu " + cpu_simd_target() + " " + std::to_string(threads_.size()) +
+    return "cpu " + describe_cpu_instructions() + " " + std::to_string(threads_.size()) +
            (threads_.size() == 1 ? " thread" : " threads");
   }
 

@@ -2,45 +2,50 @@
 
 #include <atomic>
 
-#if defined(__x86_64__) && defined(__linux__)
-#include <sys/syscall.h>
-#include <unistd.h>
-#endif
+#include "backend/cpu/amx_support.h"
+#include "backend/cpu/simd.h"
 
 namespace shardlm {
 namespace {
 
 #if defined(__x86_64__) && defined(__linux__)
-// Linux hands out the tiles' 8 KiB of state a thread on request only, once for a process.
-bool system_grants_tiles() {
-  constexpr long kRequestPermission = 0x1023, kTileData = 18;
-  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
-}
-
 CpuFeatures detect() {
   __builtin_cpu_init();
   CpuFeatures found;
   found.avx512_vnni = __builtin_cpu_supports("avx512vnni") != 0;
   found.avx512_bf16 = __builtin_cpu_supports("avx512bf16") != 0;
-  const bool bf16 = __builtin_cpu_supports("amx-bf16") != 0;
-  const bool int8 = __builtin_cpu_supports("amx-int8") != 0;
-  if ((bf16 || int8) && system_grants_tiles()) {
-    found.amx_bf16 = bf16;
-    found.amx_int8 = int8;
-  }
+  found.amx_bf16 = amx_support().bf16;
+  found.amx_int8 = amx_support().int8;
   return found;
 }
 #else
 CpuFeatures detect() { return {}; }
 #endif
 
+unsigned bits_of(const CpuFeatures& features) {
+  return (features.avx512_vnni ? 1U : 0U) | (features.avx512_bf16 ? 2U : 0U) |
+         (features.amx_bf16 ? 4U : 0U) | (features.amx_int8 ? 8U : 0U);
+}
+
 // What a ForcedCpuFeatures leaves: read at every call of a kernel, hence bits in an atomic.
-std::atomic<unsigned>& allowed() {
-  static std::atomic<unsigned> bits{~0U};
+std::atomic<unsigned>& usable() {
+  static std::atomic<unsigned> bits{bits_of(detected_cpu_features())};
   return bits;
 }
 
 }  // namespace
+
+std::string describe_cpu_instructions() {
+  const CpuFeatures features = cpu_features();
+  const std::string target = cpu_simd_target();
+  if (target != "AVX3") return target;
+  const bool bf16 = features.amx_bf16, int8 = features.amx_int8;
+  return target + (features.avx512_vnni ? "+VNNI" : "") +
+         (bf16 && int8 ? "+AMX"
+          : bf16       ? "+AMX_BF16"
+          : int8       ? "+AMX_INT8"
+                       : "");
+}
 
 CpuFeatures detected_cpu_features() {
   static const CpuFeatures detected = detect();
@@ -48,19 +53,17 @@ CpuFeatures detected_cpu_features() {
 }
 
 CpuFeatures cpu_features() {
-  const CpuFeatures found = detected_cpu_features();
-  const unsigned bits = allowed().load(std::memory_order_relaxed);
-  return {.avx512_vnni = found.avx512_vnni && (bits & 1U) != 0,
-          .avx512_bf16 = found.avx512_bf16 && (bits & 2U) != 0,
-          .amx_bf16 = found.amx_bf16 && (bits & 4U) != 0,
-          .amx_int8 = found.amx_int8 && (bits & 8U) != 0};
+  const unsigned bits = usable().load(std::memory_order_relaxed);
+  return {.avx512_vnni = (bits & 1U) != 0,
+          .avx512_bf16 = (bits & 2U) != 0,
+          .amx_bf16 = (bits & 4U) != 0,
+          .amx_int8 = (bits & 8U) != 0};
 }
 
-ForcedCpuFeatures::ForcedCpuFeatures(CpuFeatures wanted) {
-  allowed() = (wanted.avx512_vnni ? 1U : 0U) | (wanted.avx512_bf16 ? 2U : 0U) |
-              (wanted.amx_bf16 ? 4U : 0U) | (wanted.amx_int8 ? 8U : 0U);
+ForcedCpuFeatures::ForcedCpuFeatures(CpuFeatures wanted, CpuFeatures emulated) {
+  usable() = bits_of(wanted) & (bits_of(detected_cpu_features()) | bits_of(emulated));
 }
 
-ForcedCpuFeatures::~ForcedCpuFeatures() { allowed() = ~0U; }
+ForcedCpuFeatures::~ForcedCpuFeatures() { usable() = bits_of(detected_cpu_features()); }
 
 }  // namespace shardlm

@@ -1,6 +1,8 @@
 // Instructions beyond the sets of simd.h, which some processors of a set have and others lack.
 #pragma once
 
+#include <string>
+
 namespace shardlm {
 
 struct CpuFeatures {
@@ -17,11 +19,15 @@ CpuFeatures cpu_features();
 /// Those of this machine.
 CpuFeatures detected_cpu_features();
 
+/// What the kernels use, "AVX3+VNNI+AMX": the set of simd.h, and of these what goes with it.
+std::string describe_cpu_instructions();
+
 /// For tests and benchmarks: while it lives, all kernels of the process do without the features
-/// that `wanted` lacks. What the machine lacks stays off. Not while another one lives.
+/// that `wanted` lacks. What the machine lacks stays off, but for `emulated`: a test sees to it
+/// that those instructions are carried out. Not while another one lives.
 class ForcedCpuFeatures {
  public:
-  explicit ForcedCpuFeatures(CpuFeatures wanted);
+  explicit ForcedCpuFeatures(CpuFeatures wanted, CpuFeatures emulated = {});
   ~ForcedCpuFeatures();
   ForcedCpuFeatures(const ForcedCpuFeatures&) = delete;
   ForcedCpuFeatures& operator=(const ForcedCpuFeatures&) = delete;

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 
+#include "backend/cpu/cpu_features.h"
 #include "backend/cpu/matmul_quantised.h"
 #include "backend/cpu/row_kernels.h"
+#include "backend/cpu/simd.h"
 #include "base/error.h"
 
 namespace shardlm {
@@ -30,6 +32,24 @@ void multiply_panel_bytes(DType dtype, const PanelProduct& product) {
                             .next_panel = product.next_panel});
 }
 
+void multiply_panel_rounded(const PanelProduct& product) {
+  multiply_panel_amx(AmxProduct{.x = product.rounded,
+                                .first_row = product.first_row,
+                                .rows = product.rows,
+                                .panel = product.panel,
+                                .first_column = product.first_column,
+                                .columns = product.columns,
+                                .init = product.init,
+                                .out = product.out,
+                                .out_stride = product.out_stride,
+                                .next_panel = product.next_panel});
+}
+
+bool by_amx(const Tensor& x, const PackedMatrix& w) {
+  return w.dtype() == DType::bf16 && x.rows() >= kAmxRows && cpu_features().amx_bf16 &&
+         cpu_simd_target() == "AVX3";
+}
+
 // Where threads may cut the outputs: finer than a panel, so that 25 panels are shared evenly by
 // two threads. Only the panels at the ends of a thread's range are ever cut.
 std::int64_t piece_columns(DType dtype) { return is_quantised(dtype) ? kPanel : kPanel / 2; }
@@ -40,7 +60,8 @@ void multiply_panel(DType dtype, const PanelProduct& product) {
     case DType::f32:
       return multiply_panel_f32(product);
     case DType::bf16:
-      return multiply_panel_bf16(product);
+      return product.rounded != nullptr ? multiply_panel_rounded(product)
+                                        : multiply_panel_bf16(product);
     case DType::f16:
       return multiply_panel_f16(product);
     case DType::q8:
@@ -75,9 +96,17 @@ struct Matmul::Call {
   const Tensor* bias;
   std::optional<Activation> activation;
   const Tensor& out;
+  const AmxRows* rounded = nullptr;  // all rows, for bf16 by AMX
 
   // A piece is some outputs of one block of rows; pieces are numbered block by block.
   std::int64_t blocks() const { return (x.rows() + kUnitRows - 1) / kUnitRows; }
+  /// Of the b-th block; tiles of AMX are cut nowhere.
+  std::int64_t first_row(std::int64_t b) const {
+    static_assert(kUnitRows % AmxRows::kRows == 0, "rounding up makes no block larger");
+    const std::int64_t row = x.rows() * b / blocks();
+    if (rounded == nullptr || b == blocks()) return row;
+    return (row + AmxRows::kRows - 1) / AmxRows::kRows * AmxRows::kRows;
+  }
   std::int64_t pieces() const {
     const std::int64_t piece = piece_columns(w.dtype());
     return (w.out() + piece - 1) / piece;  // of a block
@@ -97,6 +126,16 @@ Matmul::Matmul(ThreadPool& threads)
       scratch_(static_cast<std::size_t>(threads.size() * kUnitRows * kPanel)),
       kernel_scratch_(static_cast<std::size_t>(threads.size())),
       few_rows_(static_cast<std::size_t>(threads.size())) {}
+
+const AmxRows* Matmul::round_for_all(const Tensor& x) {
+  rounded_rows_.resize(x.rows(), x.cols());
+  threads_.parallel_for(rounded_rows_.row_tiles(),
+                        kGrainProducts / (x.cols() * AmxRows::kRows + 1) + 1,
+                        [&](std::int64_t begin, std::int64_t end, int) {
+                          rounded_rows_.fill(x.row(0), x.stride(), begin, end);
+                        });
+  return &rounded_rows_;
+}
 
 const QuantisedRows* Matmul::quantise_for_all(const Tensor& x) {
   many_rows_.resize(x.rows(), x.cols());
@@ -119,7 +158,7 @@ void Matmul::run(const Tensor& x, const PackedMatrix& w, const Tensor* bias,
   check(x.cols() == w.in(), "matmul: x has as many columns as the matrix has inputs");
   check(out.cols() == w.out() && out.rows() == x.rows(), "matmul: out is [rows of x, outputs]");
   check(bias == nullptr || bias->elements() == w.out(), "matmul: one bias an output");
-  const Call call{x, w, bias, activation, out};
+  const Call call{x, w, bias, activation, out, by_amx(x, w) ? round_for_all(x) : nullptr};
   const std::int64_t products = std::min(x.rows(), kUnitRows) * w.in() * piece_columns(w.dtype());
   const std::int64_t grain = kGrainProducts / std::max<std::int64_t>(products, 1) + 1;
   const bool as_bytes = is_quantised(w.dtype());
@@ -148,17 +187,17 @@ void Matmul::run_part(const Tensor& x, const PackedMatrix& w, const Tensor* bias
 void Matmul::run_pieces(const Call& call, const QuantisedRows* quantised, std::int64_t begin,
                         std::int64_t end, int worker) {
   const std::int64_t piece = piece_columns(call.w.dtype()), in_panel = kPanel / piece;
-  const std::int64_t blocks = call.blocks(), pieces = call.pieces(), rows = call.x.rows();
+  const std::int64_t pieces = call.pieces();
   while (begin < end) {
     const std::int64_t b = begin / pieces, first = begin % pieces;
     // To the end of the panel, of the outputs or of this thread's share.
     const std::int64_t count = std::min({in_panel - first % in_panel, pieces - first, end - begin});
-    const std::int64_t row = rows * b / blocks;
+    const std::int64_t row = call.first_row(b);
     const std::byte* next =
         begin + count == end ? nullptr : call.w.panel((first + count) % pieces * piece / kPanel);
     run_unit(call,
              {.first_row = row,
-              .rows = rows * (b + 1) / blocks - row,
+              .rows = call.first_row(b + 1) - row,
               .quantised = quantised,
               .next_panel = next,
               .first = first * piece,
@@ -185,6 +224,7 @@ void Matmul::run_unit(const Call& call, const Unit& unit, int worker) {
                                   .out = full ? call.out.row(unit.first_row) + unit.first : scratch,
                                   .out_stride = full ? call.out.stride() : kPanel,
                                   .quantised = unit.quantised,
+                                  .rounded = call.rounded,
                                   .first_row = unit.first_row,
                                   .next_panel = unit.next_panel,
                                   .scratch = &kernel_scratch_[static_cast<std::size_t>(worker)]});

@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "backend/cpu/amx_matmul.h"
 #include "backend/cpu/packed_matrix.h"
 #include "backend/cpu/quantised_rows.h"
 #include "backend/cpu/thread_pool.h"
@@ -25,6 +26,7 @@ struct PanelProduct {
   float* out = nullptr;                                            ///< `columns` floats a row
   std::int64_t out_stride = 0;
   const QuantisedRows* quantised = nullptr;  ///< for int8 and int4: x as bytes, from first_row on
+  const AmxRows* rounded = nullptr;          ///< for bf16 by AMX: x as bfloat16, from first_row on
   std::int64_t first_row = 0;
   const std::byte* next_panel = nullptr;  ///< this thread's next one, to be brought near
   std::vector<float>* scratch = nullptr;  ///< this thread's, for the kernel alone
@@ -58,6 +60,7 @@ class Matmul {
   struct Unit;
   void run_pieces(const Call& call, const QuantisedRows* quantised, std::int64_t begin,
                   std::int64_t end, int worker);
+  const AmxRows* round_for_all(const Tensor& x);
   const QuantisedRows* quantise_for_all(const Tensor& x);
   const QuantisedRows* quantise_alone(const Tensor& x, int worker);
   void run_unit(const Call& call, const Unit& unit, int worker);
@@ -67,6 +70,7 @@ class Matmul {
   std::vector<std::vector<float>> kernel_scratch_;  // one a thread
   std::vector<QuantisedRows> few_rows_;             // one a thread
   QuantisedRows many_rows_;                         // for all threads
+  AmxRows rounded_rows_;                            // for all threads
 };
 
 }  // namespace shardlm

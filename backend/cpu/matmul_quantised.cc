@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backend/cpu/amx_matmul.h"
 #include "backend/cpu/cpu_features.h"
 #include "backend/cpu/half-inl.h"
 
@@ -171,6 +172,7 @@ void MultiplyPortable(const QuantisedProduct& p) {
 
 void MultiplyQuantised(const QuantisedProduct& p) {
 #if HWY_TARGET == HWY_AVX3
+  if (fits_amx(p) && cpu_features().amx_int8) return multiply_panel_amx(p);
   if (cpu_features().avx512_vnni) return multiply_panel_vnni(p);
 #endif
   MultiplyPortable(p);

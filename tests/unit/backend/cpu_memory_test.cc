@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "backend/cpu/cpu_features.h"
 #include "backend/cpu/mapped_memory.h"
 #include "base/error.h"
 #include "tests/unit/backend/cpu_testing.h"
@@ -152,8 +153,8 @@ TEST(CpuMemory, MappedMemoryIsZeroAndMoves) {
 }
 
 TEST(CpuBackend, DescribesItself) {
-  EXPECT_EQ(make_cpu_backend(1)->describe(), "cpu " + cpu_simd_target() + " 1 thread");
-  EXPECT_EQ(make_cpu_backend(2)->describe(), "cpu " + cpu_simd_target() + " 2 threads");
+  EXPECT_EQ(make_cpu_backend(1)->describe(), "cpu " + describe_cpu_instructions() + " 1 thread");
+  EXPECT_EQ(make_cpu_backend(2)->describe(), "cpu " + describe_cpu_instructions() + " 2 threads");
   EXPECT_THROW(make_cpu_backend(0), Error);
   EXPECT_THROW(ForcedSimdTarget("MMX"), Error);
   ASSERT_FALSE(cpu_simd_targets().empty());

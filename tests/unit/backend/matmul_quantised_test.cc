@@ -18,6 +18,7 @@ namespace {
 std::vector<std::string> ways() {
   std::vector<std::string> all = cpu_simd_targets();
   all.push_back(all.front() + "_without_vnni");
+  all.push_back(all.front() + "_without_amx");
   return all;
 }
 
@@ -31,7 +32,8 @@ class MatmulQuantisedTest : public testing::TestWithParam<std::string> {
   static std::string target() { return GetParam().substr(0, GetParam().find('_')); }
   static CpuFeatures features() {
     CpuFeatures all = detected_cpu_features();
-    all.avx512_vnni = all.avx512_vnni && target() == GetParam();
+    all.avx512_vnni = all.avx512_vnni && !GetParam().ends_with("_without_vnni");
+    all.amx_int8 = all.amx_int8 && target() == GetParam();
     return all;
   }
   ForcedSimdTarget forced_{target()};
@@ -43,8 +45,9 @@ PackedMatrix packed(const HostMatrix& w, DType dtype, ThreadPool& threads) {
   const auto read_row = [&](std::int64_t row, std::span<float> to) {
     std::ranges::copy(w.row(row), to.begin());
   };
+  WeightArena arena;
   return PackedMatrix(
-      {.in = w.rows, .out = w.cols, .rows_are_outputs = false, .read_row = read_row}, dtype,
+      {.in = w.rows, .out = w.cols, .rows_are_outputs = false, .read_row = read_row}, dtype, arena,
       threads);
 }
 

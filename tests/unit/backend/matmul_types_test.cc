@@ -4,12 +4,17 @@
 #include <cmath>
 #include <limits>
 
+#include "backend/cpu/cpu_features.h"
 #include "tests/unit/backend/cpu_testing.h"
 
 namespace shardlm {
 namespace {
 
-class MatmulTypesTest : public OnEverySimdTarget {};
+/// Without AMX, which has bits of its own (amx_matmul_test.cc).
+class MatmulTypesTest : public OnEverySimdTarget {
+ private:
+  ForcedCpuFeatures forced_{CpuFeatures{.avx512_vnni = true}};
+};
 SHARDLM_ON_EVERY_SIMD_TARGET(MatmulTypesTest);
 
 constexpr DType kFloatTypes[] = {DType::f32, DType::bf16, DType::f16};
