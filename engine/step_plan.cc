@@ -23,6 +23,7 @@ void write_reply(ByteWriter& to, const LogitReply& reply) {
   to.put(reply.first_bad_id);
   to.put(reply.raw);
   to.put(reply.tempered);
+  to.put(reply.before);
   to.put_all(reply.candidates);
   to.put_all(reply.top);
   to.put(reply.target.has_value());
@@ -33,6 +34,7 @@ void read_reply(ByteReader& from, LogitReply& reply) {
   reply.first_bad_id = from.get<std::int32_t>();
   reply.raw = from.get<LogSumExp>();
   reply.tempered = from.get<LogSumExp>();
+  reply.before = from.get<std::array<double, kLogitBounds>>();
   from.get_all(reply.candidates);
   from.get_all(reply.top);
   const bool has_target = from.get<bool>();

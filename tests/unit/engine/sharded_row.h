@@ -10,6 +10,7 @@
 
 #include "backend/cpu/query_logits.h"
 #include "engine/sampler.h"
+#include "engine/step_plan.h"
 #include "parallel/partition.h"
 
 namespace shardlm {
@@ -51,6 +52,9 @@ class ShardedRow {
                        std::span(&query, 1),
                        std::span(&replies[static_cast<std::size_t>(rank)], 1));
     }
+    std::vector<std::byte> message;  // as they travel
+    write_replies(replies, message);
+    read_replies(message, replies);
     return replies;
   }
 
