@@ -4,6 +4,7 @@
 // wait. Shapes: T = rows of this step (tokens of all its sequences, one after another).
 #pragma once
 
+#include <array>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -141,7 +142,14 @@ struct LogitPenalty {
   float subtract = 0;     ///< presence + count * frequency
 };
 
-/// A question about one row of a vocabulary shard's logits.
+/// A place in the order of penalised logits (higher first, equal ones by the lower id).
+struct LogitBound {
+  float penalised = 0;
+  std::int32_t id = 0;  ///< global id
+};
+inline constexpr std::size_t kLogitBounds = 4;  ///< most that a query may name
+
+/// A question about one row of a vocabulary shard's logits. A reply may hold more than was asked.
 struct LogitQuery {
   float repetition = 1;                          ///< factor for the `repeated` penalties
   std::span<const LogitPenalty> penalties = {};  ///< sorted by id; may hold ids of other shards
@@ -152,6 +160,10 @@ struct LogitQuery {
   std::uint64_t seed = 0, sequence = 0, position = 0;
   int n_top = 0;             ///< best raw ids wanted, for log-probabilities
   std::int32_t target = -1;  ///< an id whose raw logit is wanted; -1: none
+  bool raw_sum = true;       ///< LogitReply::raw.sum is wanted, which costs an exponential an id
+  bool tempered_sum = true;  ///< the same of LogitReply::tempered
+  int n_bounds = 0;          ///< bounds[0 .. n_bounds): LogitReply::before is wanted
+  std::array<LogitBound, kLogitBounds> bounds{};
 };
 
 struct Candidate {
@@ -168,9 +180,11 @@ struct LogSumExp {
 };
 
 struct LogitReply {
-  std::int32_t first_bad_id = -1;     ///< first allowed id with a logit that is not finite
-  LogSumExp raw;                      ///< over the shard's allowed ids
-  LogSumExp tempered;                 ///< of penalised / temperature (temperature 0: of penalised)
+  std::int32_t first_bad_id = -1;  ///< first allowed id with a logit that is not finite
+  LogSumExp raw;                   ///< over the shard's allowed ids; sum if asked for
+  LogSumExp tempered;              ///< of penalised / temperature (temperature 0: of penalised)
+  std::array<double, kLogitBounds>
+      before{};                       ///< as tempered.sum, over ids that come before a bound
   std::vector<Candidate> candidates;  ///< best first; all of the shard if it has fewer
   std::vector<Candidate> top;         ///< best raw first
   std::optional<float> target;        ///< raw logit of the target if it is of this shard

@@ -20,7 +20,7 @@ struct Ranking {
   bool complete = false;  ///< no rank has more
 };
 
-/// `asked` candidates were asked of each rank.
+/// `asked` candidates were asked of each rank. The order is that of their scores.
 void merge_candidates(std::span<const LogitReply> by_rank, std::int64_t asked,
                       std::int64_t vocab_size, Ranking& ranking);
 

@@ -37,13 +37,16 @@ Step Executor::build_step(const StepPlan& plan) {
 
 // Some rows of the last step are asked about again.
 Tensor Executor::rows_of_last_step(const StepPlan& plan) {
-  std::vector<std::int32_t> rows;
+  asked_rows_.clear();
   for (const RowQuery& q : plan.queries) {
     const auto at = std::lower_bound(logit_rows_.begin(), logit_rows_.end(), q.row);
-    rows.push_back(static_cast<std::int32_t>(at - logit_rows_.begin()));
+    asked_rows_.push_back(static_cast<std::int32_t>(at - logit_rows_.begin()));
   }
-  Tensor logits = context_.backend.allocate(std::ssize(rows), logits_.cols());
-  context_.backend.gather_rows(logits_, rows, logits);
+  const auto n = std::ssize(asked_rows_);
+  const std::int32_t first = asked_rows_.front(), last = asked_rows_.back();
+  if (last - first == n - 1) return logits_.row_range(first, first + n);  // no copy
+  Tensor logits = context_.backend.allocate(n, logits_.cols());
+  context_.backend.gather_rows(logits_, asked_rows_, logits);
   return logits;
 }
 

@@ -34,7 +34,7 @@ class Executor {
   StepHook hook_;
   std::int64_t steps_ = 0;
   // Kept from step to step for their capacity; a Step views them.
-  std::vector<std::int32_t> ids_, positions_, logit_rows_;
+  std::vector<std::int32_t> ids_, positions_, logit_rows_, asked_rows_;
   std::vector<SequenceRows> sequences_;
   Tensor logits_;  // [logit_rows_, local ids]
   std::vector<LogitQuery> queries_;

@@ -13,8 +13,11 @@
 namespace shardlm {
 namespace {
 
-constexpr std::int64_t kFirstAsk = 64;  // candidates a rank for top-p or min-p without top-k
-constexpr std::int64_t kAskGrowth = 8;
+// Candidates a rank that are listed for top-p or min-p without top-k: as many as cost less to sort
+// and to draw from than a race.
+constexpr std::int64_t kListed = 64;
+constexpr std::int64_t kRunners = 16;  // a rank in a race
+constexpr std::int64_t kAskGrowth = 16;
 constexpr int kMostAsked = std::numeric_limits<int>::max();
 
 std::string place(std::uint64_t sequence, std::uint64_t position) {
@@ -35,11 +38,13 @@ Candidate best_of(std::span<const LogitReply> by_rank) {
 
 }  // namespace
 
-double raw_log_sum_exp(std::span<const LogitReply> by_rank, std::uint64_t sequence,
-                       std::uint64_t position) {
+void check_logits(std::span<const LogitReply> by_rank, std::uint64_t sequence,
+                  std::uint64_t position) {
   std::int32_t bad = -1;
+  bool any = false;
   for (const LogitReply& reply : by_rank) {
     if (reply.first_bad_id >= 0 && (bad < 0 || reply.first_bad_id < bad)) bad = reply.first_bad_id;
+    any = any || reply.raw.max > -std::numeric_limits<double>::infinity();
   }
   if (bad >= 0) {
     fail(ExitCode::bug, {.what = "logits",
@@ -48,13 +53,18 @@ double raw_log_sum_exp(std::span<const LogitReply> by_rank, std::uint64_t sequen
                          .where = place(sequence, position),
                          .remedy = "the weights hold numbers that are not finite or too large"});
   }
-  const LogSumExp all = join(by_rank, &LogitReply::raw);
-  if (!(all.sum > 0)) {
+  if (!any) {
     fail(ExitCode::bug, {.what = "vocabulary",
                          .expected = "at least one id that may be sampled",
                          .found = "none",
                          .where = place(sequence, position)});
   }
+}
+
+double raw_log_sum_exp(std::span<const LogitReply> by_rank, std::uint64_t sequence,
+                       std::uint64_t position) {
+  check_logits(by_rank, sequence, position);
+  const LogSumExp all = join(by_rank, &LogitReply::raw);
   return all.max + std::log(all.sum);
 }
 
@@ -83,54 +93,75 @@ Sampler::Sampler(const SamplingParams& params, std::uint64_t sequence,
   counts_.assign(penalties_.size(), 0);
 }
 
-std::int64_t Sampler::first_ask() const {
-  if (greedy() || !has_cuts()) return 1;
-  if (params_.top_k > 0) return params_.top_k;  // the best k are among the ranks' best k
-  return std::min(vocab_size_, std::max(kFirstAsk, 2 * last_kept_));
+void Sampler::ask_first() {
+  races_ = false;
+  if (greedy() || !has_cuts()) {
+    asked_ = 1;
+  } else if (params_.top_k > 0) {
+    asked_ = params_.top_k;  // the best k are among the ranks' best k
+  } else {
+    races_ = race_.kept_at_least() > kListed;  // last time: a list would not have done
+    asked_ = std::min(vocab_size_, races_ ? kRunners : kListed);
+  }
+  race_.restart(params_);
 }
 
 LogitQuery Sampler::query(std::uint64_t position) {
-  if (asked_ == 0 || position != position_) asked_ = first_ask();
+  if (asked_ == 0 || position != position_) ask_first();
   position_ = position;
   LogitQuery query;
   query.repetition = static_cast<float>(params_.repetition_penalty);
   query.penalties = penalties_;
   query.temperature = params_.temperature;
   query.n_candidates = static_cast<int>(std::min<std::int64_t>(asked_, kMostAsked));
-  query.noise = !greedy() && !has_cuts();
+  query.noise = !greedy() && (!has_cuts() || races_);
   query.seed = params_.seed;
   query.sequence = sequence_;
   query.position = position;
   query.n_top = static_cast<int>(std::clamp<std::int64_t>(params_.logprobs, 0, vocab_size_));
+  query.raw_sum = wants_logprobs();
+  query.tempered_sum = !greedy() && params_.top_p < 1 && params_.top_k == 0;
+  if (races_) race_.add_bounds(query);
   return query;
 }
 
 std::optional<Sampled> Sampler::choose(std::span<const LogitReply> by_rank) {
   check(asked_ > 0, "choose() follows query()");
-  const double log_sum = raw_log_sum_exp(by_rank, sequence_, position_);
-  std::optional<Candidate> chosen;
-  if (greedy() || !has_cuts()) {
-    chosen = best_of(by_rank);
-  } else {
-    chosen = choose_among_kept(by_rank);
-  }
-  if (!chosen) {
-    check(asked_ < vocab_size_, "all candidates suffice");
-    asked_ = std::min(vocab_size_, asked_ * kAskGrowth);
-    return std::nullopt;
-  }
+  check_logits(by_rank, sequence_, position_);
+  const std::optional<Candidate> chosen = choose_id(by_rank);
+  if (!chosen) return std::nullopt;
   asked_ = 0;
-  Sampled sampled{chosen->id, static_cast<double>(chosen->raw) - log_sum, {}};
+  Sampled sampled{chosen->id, std::numeric_limits<double>::quiet_NaN(), {}};
+  if (!wants_logprobs()) return sampled;
+  const double log_sum = raw_log_sum_exp(by_rank, sequence_, position_);
+  sampled.logprob = static_cast<double>(chosen->raw) - log_sum;
   collect_top(by_rank, log_sum, sampled);
   return sampled;
 }
 
-std::optional<Candidate> Sampler::choose_among_kept(std::span<const LogitReply> by_rank) {
+// None: sets what is asked next.
+std::optional<Candidate> Sampler::choose_id(std::span<const LogitReply> by_rank) {
+  if (greedy() || !has_cuts()) return best_of(by_rank);
+  if (!races_) {
+    const std::optional<Candidate> chosen = choose_listed(by_rank);
+    if (chosen) return chosen;
+    check(asked_ < vocab_size_ && params_.top_k == 0, "all candidates suffice");
+    races_ = true;
+    asked_ = std::min(vocab_size_, kRunners);
+    return std::nullopt;
+  }
+  const std::optional<Candidate> winner = race_.winner(by_rank, asked_, vocab_size_);
+  if (winner || race_.asks_bounds()) return winner;
+  check(asked_ < vocab_size_, "of all runners one is kept");
+  asked_ = std::min(vocab_size_, asked_ * kAskGrowth);
+  return std::nullopt;
+}
+
+std::optional<Candidate> Sampler::choose_listed(std::span<const LogitReply> by_rank) {
   merge_candidates(by_rank, asked_, vocab_size_, ranking_);
   check(!ranking_.sorted.empty(), "a rank with allowed ids sends a candidate");
   const auto kept = kept_count(params_, ranking_, join(by_rank, &LogitReply::tempered));
   if (!kept) return std::nullopt;
-  last_kept_ = static_cast<std::int64_t>(*kept);
   const NoiseKey key{params_.seed, sequence_, static_cast<std::uint32_t>(position_)};
   Candidate best;
   for (std::size_t i = 0; i < *kept; ++i) {

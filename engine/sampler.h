@@ -11,7 +11,8 @@
 //
 // Without cuts the ranks add Gumbel noise to their logits and send the best: the best over all
 // ranks is the draw. With cuts they send their best logits, and the same noise decides among the
-// ids that are kept, so that a cut which keeps everything gives the same token as no cut.
+// ids that are kept, so that a cut which keeps everything gives the same token as no cut. Where
+// top-p or min-p keep too many to list, the ranks send the best by noise (engine/race.h).
 #pragma once
 
 #include <cstdint>
@@ -21,6 +22,7 @@
 
 #include "backend/backend.h"
 #include "engine/cuts.h"
+#include "engine/race.h"
 #include "engine/sampling.h"
 
 namespace shardlm {
@@ -32,7 +34,8 @@ struct TopLogprob {
 
 struct Sampled {
   std::int32_t id = 0;
-  double logprob = 0;           ///< natural log-softmax of the raw logits over the allowed ids
+  double logprob = 0;           ///< natural log-softmax of the raw logits over the allowed ids;
+                                ///< NaN unless log-probabilities were asked for
   std::vector<TopLogprob> top;  ///< best raw first, lowest id on ties; as many as were asked for
                                 ///< (SamplingParams::logprobs) or are allowed
 };
@@ -58,8 +61,10 @@ class Sampler {
  private:
   bool greedy() const { return params_.temperature == 0; }
   bool has_cuts() const { return params_.top_k > 0 || params_.top_p < 1 || params_.min_p > 0; }
-  std::int64_t first_ask() const;
-  std::optional<Candidate> choose_among_kept(std::span<const LogitReply> by_rank);
+  bool wants_logprobs() const { return params_.logprobs >= 0; }
+  void ask_first();
+  std::optional<Candidate> choose_id(std::span<const LogitReply> by_rank);
+  std::optional<Candidate> choose_listed(std::span<const LogitReply> by_rank);
   void collect_top(std::span<const LogitReply> by_rank, double log_sum, Sampled& sampled) const;
 
   SamplingParams params_;  // temperature below kGreedyTemperature is 0, a cut that cuts nothing 0
@@ -69,17 +74,22 @@ class Sampler {
   std::vector<std::int64_t> counts_;     // occurrences in the continuation of penalties_[i].id
   std::uint64_t position_ = 0;           // of the last query
   std::int64_t asked_ = 0;               // candidates a rank; 0: the first time for this position
-  std::int64_t last_kept_ = 0;           // ids that the cuts kept last time: the next guess
-  Ranking ranking_;                      // kept for its memory
+  bool races_ = false;                   // this position is decided by a race
+  CutRace race_;
+  Ranking ranking_;  // kept for its memory
 };
 
-/// log(sum of exp) of the raw logits over all ranks, in rank order. Error(ExitCode::bug) naming
-/// sequence, position and the first id if a logit is not finite, or if no id is allowed.
+/// Error(ExitCode::bug) naming sequence, position and the first id if a logit is not finite, or if
+/// no id is allowed.
+void check_logits(std::span<const LogitReply> by_rank, std::uint64_t sequence,
+                  std::uint64_t position);
+
+/// log(sum of exp) of the raw logits over all ranks, in rank order; fails as check_logits() does.
 double raw_log_sum_exp(std::span<const LogitReply> by_rank, std::uint64_t sequence,
                        std::uint64_t position);
 
 /// Natural log-softmax of the query's target (LogitQuery::target) from all ranks' replies; fails
-/// as raw_log_sum_exp() does, and if no rank has the target among its allowed ids.
+/// as check_logits() does, and if no rank has the target among its allowed ids.
 double target_logprob(std::span<const LogitReply> by_rank, std::uint64_t sequence,
                       std::uint64_t position);
 

@@ -48,7 +48,11 @@ void check_norm(const LayerNormParams& norm, const Tensor& x, const Tensor& out)
 class CpuBackend final : public Backend {
  public:
   CpuBackend(int threads, const Precision& precision)
-      : precision_(precision), threads_(threads), matmul_(threads_), attention_(threads_) {
+      : precision_(precision),
+        threads_(threads),
+        matmul_(threads_),
+        attention_(threads_),
+        logit_queries_(threads_) {
     check(precision.activations == DType::f32, "the CPU back end computes in float32");
     static_cast<void>(detected_cpu_features());  // now, not in the first product
   }
@@ -98,7 +102,9 @@ class CpuBackend final : public Backend {
                  const Sequences& sequences, float scale, const Tensor& out) override;
   void update_residual(std::span<const Tensor> addends, const ResidualUpdate& update) override;
   void query_logits(const Tensor& logits, const VocabShard& shard,
-                    std::span<const LogitQuery> queries, std::span<LogitReply> replies) override;
+                    std::span<const LogitQuery> queries, std::span<LogitReply> replies) override {
+    logit_queries_.run(logits, shard, queries, replies);
+  }
 
  private:
   Tensor take(std::int64_t rows, std::int64_t cols, DType dtype) override {
@@ -114,6 +120,7 @@ class CpuBackend final : public Backend {
   WeightArena weights_;
   Matmul matmul_;
   Attention attention_;
+  LogitQueries logit_queries_;
 };
 
 std::string CpuBackend::describe_weights() const {
@@ -237,19 +244,6 @@ void CpuBackend::update_residual(std::span<const Tensor> addends, const Residual
     }
   };
   threads_.parallel_for(x.rows(), rows_grain(x.cols()), rows);
-}
-
-void CpuBackend::query_logits(const Tensor& logits, const VocabShard& shard,
-                              std::span<const LogitQuery> queries, std::span<LogitReply> replies) {
-  check(logits.rows() == std::ssize(queries) && queries.size() == replies.size(),
-        "query_logits: one query and one reply a row");
-  const auto rows = [&](std::int64_t begin, std::int64_t end, int /*worker*/) {
-    const auto first = static_cast<std::size_t>(begin);
-    const auto count = static_cast<std::size_t>(end - begin);
-    query_logits_cpu(logits.row_range(begin, end), shard, queries.subspan(first, count),
-                     replies.subspan(first, count));
-  };
-  threads_.parallel_for(logits.rows(), rows_grain(logits.cols()), rows);
 }
 
 }  // namespace

@@ -1,12 +1,10 @@
 #include "backend/cpu/query_logits.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <functional>
 #include <limits>
-#include <vector>
 
-#include "backend/candidate_order.h"
 #include "backend/cpu/logit_math.h"
 #include "base/error.h"
 #include "base/philox.h"
@@ -14,73 +12,21 @@
 namespace shardlm {
 namespace {
 
-// Stands for "no such id": never allowed, never a candidate, weight 0.
-constexpr float kAbsent = -std::numeric_limits<float>::infinity();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr std::int64_t kPieceColumns = kLogitPiece;
+// Below this many pieces a thread is not worth waking.
+constexpr std::int64_t kGrainPieces = 4;
+// Columns between two looks at what the best so far rule out.
+constexpr std::size_t kStride = 256;
+constexpr std::size_t kRaceStride = 1024;
 
-/// Up to kLogitChunk columns of a row, padded with absent ids to whole groups.
-class Chunk {
- public:
-  Chunk() = default;
-  Chunk(const Chunk&) = delete;
-  Chunk& operator=(const Chunk&) = delete;
+double divisor_of(const LogitQuery& query) {
+  return query.temperature > 0 ? query.temperature : 1.0;
+}
 
-  void resize(std::int32_t first, std::size_t n_columns) {
-    const std::size_t padded = (n_columns + kLogitGroup - 1) / kLogitGroup * kLogitGroup;
-    first_id = first;
-    raw = std::span(raw_).first(padded);
-    penalised = std::span(penalised_).first(padded);
-    weight = std::span(weight_).first(padded);
-    u = std::span(u_).first(padded);
-  }
-  std::int32_t id(std::size_t i) const { return first_id + static_cast<std::int32_t>(i); }
-
-  std::int32_t first_id = 0;
-  std::span<float> raw, penalised;
-  std::span<double> weight;  ///< of the tempered logits: exp(penalised / temperature - max)
-  std::span<double> u;       ///< uniform numbers, with noise
-
- private:
-  alignas(64) std::array<float, kLogitChunk> raw_;
-  alignas(64) std::array<float, kLogitChunk> penalised_;
-  alignas(64) std::array<double, kLogitChunk> weight_;
-  alignas(64) std::array<double, kLogitChunk> u_;
-};
-
-/// The n best candidates of those offered, in an order in which ids ascend.
-class Best {
- public:
-  Best(std::vector<Candidate>& kept, int n, std::size_t width)
-      : kept_(kept), n_(static_cast<std::size_t>(std::max(n, 0))) {
-    kept_.clear();
-    kept_.reserve(std::min(n_, width));
-  }
-
-  /// Only a higher score than this can enter (equal scores: the ids before came first).
-  double threshold() const {
-    if (n_ == 0) return kInfinity;
-    return kept_.size() < n_ ? -kInfinity : kept_.front().score;
-  }
-
-  void offer(const Candidate& candidate) {
-    if (candidate.score <= threshold()) return;
-    if (kept_.size() == n_) {
-      std::pop_heap(kept_.begin(), kept_.end(), ranks_before);  // the worst goes to the back
-      kept_.back() = candidate;
-    } else {
-      kept_.push_back(candidate);
-      if (kept_.size() < n_) return;
-      std::make_heap(kept_.begin(), kept_.end(), ranks_before);
-    }
-    std::push_heap(kept_.begin(), kept_.end(), ranks_before);
-  }
-
-  void finish() { std::sort(kept_.begin(), kept_.end(), ranks_before); }
-
- private:
-  std::vector<Candidate>& kept_;  // a heap, worst in front, once it holds n_
-  std::size_t n_;
-};
+std::size_t clipped(int n, std::size_t width) {
+  return std::min(static_cast<std::size_t>(std::max(n, 0)), width);
+}
 
 float penalise(float logit, const LogitQuery& query, const LogitPenalty& penalty) {
   float x = logit;
@@ -89,191 +35,314 @@ float penalise(float logit, const LogitQuery& query, const LogitPenalty& penalty
   return std::isfinite(x) ? x : std::copysign(std::numeric_limits<float>::max(), x);
 }
 
-/// Eight chains of additions whatever the instruction set, so that it cannot change a sum's bits.
-double sum(std::span<const double> values) {
-  std::array<double, 8> chain{};
-  for (std::size_t i = 0; i < values.size(); i += 8) {
-    for (std::size_t lane = 0; lane < 8; ++lane) chain[lane] += values[i + lane];
-  }
-  return ((chain[0] + chain[1]) + (chain[2] + chain[3])) +
-         ((chain[4] + chain[5]) + (chain[6] + chain[7]));
+void check_query(const LogitQuery& query) {
+  check(query.n_bounds >= 0 && query.n_bounds <= static_cast<int>(kLogitBounds),
+        "as many bounds as a query has room for");
+  if (!query.noise) return;
+  check(query.temperature > 0, "noise needs a temperature above 0");
+  check(query.position <= std::numeric_limits<std::uint32_t>::max(), "position below 2^32");
 }
 
-float max_of(std::span<const float> values) {
-  std::array<float, 8> lanes;
-  lanes.fill(kAbsent);
-  for (std::size_t i = 0; i < values.size(); i += 8) {
-    for (std::size_t lane = 0; lane < 8; ++lane) {
-      lanes[lane] = values[i + lane] > lanes[lane] ? values[i + lane] : lanes[lane];
-    }
-  }
-  return *std::max_element(lanes.begin(), lanes.end());
-}
-
-class RowQuery {
- public:
-  RowQuery(std::span<const float> row, const VocabShard& shard, const LogitQuery& query,
-           LogitReply& reply)
-      : row_(row), shard_(shard), query_(query), reply_(reply) {
-    divisor_ = query.temperature > 0 ? query.temperature : 1.0;
-    same_weights_ = divisor_ == 1.0 && query.penalties.empty();
-    if (!query.noise) return;
-    check(query.temperature > 0, "noise needs a temperature above 0");
-    check(query.position <= std::numeric_limits<std::uint32_t>::max(), "position below 2^32");
-    noise_ = {query.seed, query.sequence, static_cast<std::uint32_t>(query.position)};
-  }
-
-  void answer(Chunk& chunk) {
-    reply_.first_bad_id = -1;
-    reply_.raw = reply_.tempered = {kAbsent, 0};
-    reply_.target.reset();
-    Best best(reply_.candidates, query_.n_candidates, row_.size());
-    Best top(reply_.top, query_.n_top, row_.size());
-    if (!find_maxima(chunk) || reply_.raw.max == kAbsent) return;
-    for (std::size_t first = 0; first < row_.size(); first += kLogitChunk) {
-      load(first, chunk);
-      add_weights(chunk);
-      if (query_.noise) {
-        uniforms(noise_, chunk.first_id, chunk.u);
-        offer_noisy(chunk, best);
-      } else {
-        offer(chunk, chunk.penalised, best);
-      }
-      if (query_.n_top > 0) offer(chunk, chunk.raw, top);
-    }
-    if (same_weights_) reply_.tempered = reply_.raw;
-    best.finish();
-    top.finish();
-    answer_target();
-  }
-
- private:
-  void load(std::size_t first, Chunk& chunk) const {
-    const std::size_t n = std::min(kLogitChunk, row_.size() - first);
-    chunk.resize(shard_.begin + static_cast<std::int32_t>(first), n);
-    const float* from = row_.data() + first;
-    const std::uint8_t* allowed = shard_.allowed.data() + first;
-    for (std::size_t i = 0; i < n; ++i) chunk.raw[i] = allowed[i] != 0 ? from[i] : kAbsent;
-    std::fill(chunk.raw.begin() + static_cast<std::ptrdiff_t>(n), chunk.raw.end(), kAbsent);
-    std::copy(chunk.raw.begin(), chunk.raw.end(), chunk.penalised.begin());
-    auto penalty =
-        std::lower_bound(query_.penalties.begin(), query_.penalties.end(), chunk.first_id,
-                         [](const LogitPenalty& p, std::int32_t id) { return p.id < id; });
-    for (; penalty != query_.penalties.end() && penalty->id < chunk.id(n); ++penalty) {
-      const auto i = static_cast<std::size_t>(penalty->id - chunk.first_id);
-      if (chunk.raw[i] != kAbsent) {
-        chunk.penalised[i] = penalise(chunk.raw[i], query_, *penalty);
-      }
-    }
-  }
-
-  /// The maxima of raw and of tempered logits; false if an allowed logit is not finite.
-  bool find_maxima(Chunk& chunk) {
-    float raw = kAbsent, penalised = kAbsent;
-    for (std::size_t first = 0; first < row_.size(); first += kLogitChunk) {
-      if (find_bad(first)) return false;
-      load(first, chunk);
-      raw = std::max(raw, max_of(chunk.raw));
-      penalised = std::max(penalised, max_of(chunk.penalised));
-    }
-    reply_.raw.max = raw;
-    reply_.tempered.max = static_cast<double>(penalised) / divisor_;
-    return true;
-  }
-
-  bool find_bad(std::size_t first) {
-    const std::size_t n = std::min(kLogitChunk, row_.size() - first);
-    const auto is_bad = [this, first](std::size_t i) {
-      // Not std::isfinite: this form is one comparison and becomes SIMD.
-      return static_cast<int>(shard_.allowed[first + i] != 0) &
-             static_cast<int>(!(std::abs(row_[first + i]) <= std::numeric_limits<float>::max()));
-    };
-    int any = 0;
-    for (std::size_t i = 0; i < n; ++i) any |= is_bad(i);
-    if (any == 0) return false;
-    std::size_t i = 0;
-    while (is_bad(i) == 0) ++i;
-    reply_.first_bad_id = shard_.begin + static_cast<std::int32_t>(first + i);
-    return true;
-  }
-
-  /// Both log-sum-exps; leaves the tempered weights in the chunk.
-  void add_weights(Chunk& chunk) {
-    shifted_exp(chunk.raw, 1.0, reply_.raw.max, chunk.weight);
-    reply_.raw.sum += sum(chunk.weight);
-    if (same_weights_) return;
-    shifted_exp(chunk.penalised, divisor_, reply_.tempered.max, chunk.weight);
-    reply_.tempered.sum += sum(chunk.weight);
-  }
-
-  Candidate candidate(const Chunk& chunk, std::size_t i, double score) const {
-    return {chunk.id(i), chunk.raw[i], chunk.penalised[i], score};
-  }
-
-  void offer(const Chunk& chunk, std::span<const float> scores, Best& best) const {
-    for (std::size_t group = 0; group < scores.size(); group += kLogitGroup) {
-      const double threshold = best.threshold();
-      if (threshold == kInfinity) return;
-      const auto limit = static_cast<float>(threshold);  // exact: it is one of the scores
-      int any = 0;
-      for (std::size_t i = group; i < group + kLogitGroup; ++i)
-        any |= static_cast<int>(scores[i] > limit);
-      if (any == 0) continue;
-      for (std::size_t i = group; i < group + kLogitGroup; ++i) {
-        if (scores[i] != kAbsent) best.offer(candidate(chunk, i, scores[i]));
-      }
-    }
-  }
-
-  /// The score is x + g with g = -log(E), E = -log(u) >= 1 - u. It beats a threshold B only if
-  /// E < exp(x - B) = weight * exp(max - B): ids that 1 - u already rules out cost no logarithm.
-  void offer_noisy(const Chunk& chunk, Best& best) const {
-    double limit = race_limit(best);
-    for (std::size_t i = 0; i < chunk.u.size(); ++i) {
-      if (1.0 - chunk.u[i] > limit * chunk.weight[i]) continue;  // false for infinity times 0
-      if (chunk.raw[i] == kAbsent) continue;
-      const double x = static_cast<double>(chunk.penalised[i]) / divisor_;
-      best.offer(candidate(chunk, i, x + gumbel(chunk.u[i])));
-      limit = race_limit(best);
-    }
-  }
-
-  double race_limit(const Best& best) const {
-    constexpr double kRounding = 1 + 1e-9;    // far above the rounding of the two exponentials
-    constexpr double kUnderflowSafe = 1e150;  // weights that underflow would rule out too much
-    const double limit = std::exp(reply_.tempered.max - best.threshold()) * kRounding;
-    return limit < kUnderflowSafe ? limit : kInfinity;
-  }
-
-  void answer_target() {
-    const std::int64_t column = std::int64_t{query_.target} - shard_.begin;
-    if (column < 0 || column >= static_cast<std::int64_t>(row_.size())) return;
-    const auto i = static_cast<std::size_t>(column);
-    if (shard_.allowed[i] != 0) reply_.target = row_[i];
-  }
-
-  std::span<const float> row_;
-  const VocabShard& shard_;
-  const LogitQuery& query_;
-  LogitReply& reply_;
-  double divisor_ = 1;
-  bool same_weights_ = false;  // the tempered logits are the raw ones
-  NoiseKey noise_;
+/// What a worker fills anew for each piece.
+struct Scratch {
+  LogitPiece piece;
+  LogitIndices found;
 };
 
 }  // namespace
 
+/// One piece of a row: `row` and `allowed` begin at its first column.
+class LogitQueries::PieceWork {
+ public:
+  PieceWork(const float* row, const std::uint8_t* allowed, std::int32_t first_id,
+            const LogitQuery& query, Scratch& scratch)
+      : row_(row),
+        allowed_(allowed),
+        first_id_(first_id),
+        query_(query),
+        piece_(scratch.piece),
+        found_(scratch.found),
+        divisor_(divisor_of(query)) {}
+
+  void run(std::size_t n, Part& part, PieceSums& sums) {
+    sums = PieceSums{};
+    const LogitMax raw = load_logits(row_, allowed_, n, piece_);
+    sums.raw_max = sums.penalised_max = raw.max;
+    if (!raw.finite) {
+      sums.first_bad_id = first_bad_id();
+      return;
+    }
+    if (raw.max == kAbsentLogit) return;
+    if (part.top.wanted() > 0) offer_best(raw.max, part.top);
+    if (query_.raw_sum) sums.raw = sum_exp(piece_, raw.max, 1.0);
+    const bool penalised = penalise_piece();
+    if (penalised) sums.penalised_max = max_logit(piece_);
+    if (query_.tempered_sum) {
+      const bool same = query_.raw_sum && !penalised && divisor_ == 1.0;
+      sums.tempered = same ? sums.raw : sum_exp(piece_, sums.penalised_max, 1 / divisor_);
+    }
+    if (query_.n_bounds > 0) sums.before = sum_before_bounds(sums.penalised_max);
+    if (part.candidates.wanted() == 0) return;
+    if (query_.noise) {
+      race(sums.penalised_max, part.candidates);
+    } else {
+      offer_best(sums.penalised_max, part.candidates);
+    }
+  }
+
+ private:
+  std::int32_t id(std::size_t i) const { return first_id_ + static_cast<std::int32_t>(i); }
+
+  std::int32_t first_bad_id() const {
+    std::size_t i = 0;
+    while (allowed_[i] == 0 || std::isfinite(row_[i])) ++i;
+    return id(i);
+  }
+
+  /// True if it changed a logit.
+  bool penalise_piece() {
+    bool changed = false;
+    auto penalty =
+        std::lower_bound(query_.penalties.begin(), query_.penalties.end(), first_id_,
+                         [](const LogitPenalty& p, std::int32_t first) { return p.id < first; });
+    for (; penalty != query_.penalties.end() && penalty->id < id(piece_.size); ++penalty) {
+      const auto i = static_cast<std::size_t>(penalty->id - first_id_);
+      if (piece_[i] == kAbsentLogit) continue;
+      piece_[i] = penalise(row_[i], query_, *penalty);
+      changed = true;
+    }
+    return changed;
+  }
+
+  Candidate candidate(std::size_t i, double score) const {
+    return {id(i), row_[i], piece_[i], score};
+  }
+
+  void offer_best(float max, BestCandidates& best) {
+    if (max <= best.threshold()) return;
+    if (best.wanted() == 1) {
+      std::size_t i = 0;
+      while (piece_[i] != max) ++i;
+      return best.offer(candidate(i, max));
+    }
+    const float floor = best.threshold() == -kInfinity ? floor_of(best.wanted()) : kAbsentLogit;
+    for (std::size_t begin = 0; begin < piece_.padded(); begin += kStride) {
+      // The threshold is exact in float32: it is one of the scores.
+      const float limit = std::max(floor, static_cast<float>(best.threshold()));
+      const std::size_t end = std::min(begin + kStride, piece_.padded());
+      const std::size_t n = find_above(piece_, begin, end, limit, found_);
+      for (std::size_t k = 0; k < n; ++k) {
+        best.offer(candidate(found_[k], piece_[found_[k]]));
+      }
+    }
+    if (floor > kAbsentLogit) best.settle();
+  }
+
+  /// Just below a logit that n ids of the piece reach, so that few others are looked at before
+  /// there is a threshold: the n-th best of the maxima of 128 sets of columns.
+  float floor_of(std::size_t n) const {
+    std::array<float, 128> maxima;
+    if (n > maxima.size() / 2) return kAbsentLogit;
+    maxima.fill(kAbsentLogit);
+    const float* x = piece_.data();
+    for (std::size_t begin = 0; begin < piece_.padded(); begin += maxima.size()) {
+      const std::size_t count = std::min(maxima.size(), piece_.padded() - begin);
+      for (std::size_t j = 0; j < count; ++j) {
+        maxima[j] = x[begin + j] > maxima[j] ? x[begin + j] : maxima[j];
+      }
+    }
+    const auto nth = maxima.begin() + static_cast<std::ptrdiff_t>(n - 1);
+    std::nth_element(maxima.begin(), nth, maxima.end(), std::greater<>());
+    return std::nextafter(*nth, kAbsentLogit);
+  }
+
+  /// The score is x / T + g with g = -log(E), E = -log(u). It beats a threshold B only if E is
+  /// below exp(x / T - B) = exp((x - max) / T) * exp(max / T - B): few ids cost a logarithm.
+  void race(float max, BestCandidates& best) {
+    LogitRace race{
+        .key = {query_.seed, query_.sequence, static_cast<std::uint32_t>(query_.position)},
+        .first_id = first_id_,
+        .max = max,
+        .temperature = divisor_};
+    const std::size_t odd = static_cast<std::size_t>(first_id_ % 2);
+    const std::size_t end = (piece_.size + odd + kLogitGroup - 1) / kLogitGroup * kLogitGroup;
+    // Until there is a threshold strides double: as few ids pass each as are wanted.
+    std::size_t stride = best.threshold() == -kInfinity ? kLogitGroup : kRaceStride;
+    for (std::size_t begin = 0; begin < end;) {
+      const std::size_t stop = std::min(begin + stride, end);
+      race.limit = race_limit(max, best);
+      const std::size_t n = find_runners(piece_, begin, stop, race, found_);
+      for (std::size_t k = 0; k < n; ++k) {
+        if (found_[k] >= odd) offer_noisy(found_[k] - odd, race.key, best);
+      }
+      begin = stop;
+      stride = std::min(2 * stride, kRaceStride);
+    }
+  }
+
+  void offer_noisy(std::size_t i, const NoiseKey& key, BestCandidates& best) const {
+    if (i >= piece_.size || piece_[i] == kAbsentLogit) return;
+    const double x = static_cast<double>(piece_[i]) / divisor_;
+    best.offer(candidate(i, x + gumbel(uniform(key, id(i)))));
+  }
+
+  double race_limit(float max, const BestCandidates& best) const {
+    // No noise is below -log(-log(2^-53)) = -3.61: this much the id with `max` has for certain.
+    constexpr double kLeastNoise = -3.62;
+    const double x = static_cast<double>(max) / divisor_;
+    double threshold = best.threshold();
+    if (best.wanted() == 1) threshold = std::max(threshold, x + kLeastNoise);
+    return std::exp(x - threshold);
+  }
+
+  std::array<double, kLogitBounds> sum_before_bounds(float max) const {
+    std::array<float, kLogitBounds> limits;
+    limits.fill(std::numeric_limits<float>::infinity());
+    const auto n_bounds = static_cast<std::size_t>(query_.n_bounds);
+    for (std::size_t j = 0; j < n_bounds; ++j) {
+      const LogitBound& bound = query_.bounds[j];
+      // Equal logits come before the bound in pieces that lie before its id.
+      limits[j] = bound.id < id(piece_.size)
+                      ? bound.penalised
+                      : std::nextafter(bound.penalised, -std::numeric_limits<float>::infinity());
+    }
+    std::array<double, kLogitBounds> sums = sum_exp_above(piece_, max, 1 / divisor_, limits);
+    for (std::size_t j = 0; j < n_bounds; ++j) sums[j] += sum_equals_before(query_.bounds[j], max);
+    return sums;
+  }
+
+  /// Of the piece in which the bound's id lies.
+  double sum_equals_before(const LogitBound& bound, float max) const {
+    if (bound.id < first_id_ || bound.id >= id(piece_.size)) return 0;
+    const float* begin = piece_.data();
+    const auto n = std::count(begin, begin + (bound.id - first_id_), bound.penalised);
+    const double less = static_cast<double>(bound.penalised) - static_cast<double>(max);
+    return n == 0 ? 0 : static_cast<double>(n) * std::exp(less / divisor_);
+  }
+
+  const float* row_;
+  const std::uint8_t* allowed_;
+  std::int32_t first_id_;
+  const LogitQuery& query_;
+  LogitPiece& piece_;
+  LogitIndices& found_;
+  double divisor_;
+};
+
+/// Makes a reply of the pieces of a row and of the parts that the workers had.
+class LogitQueries::RowAnswer {
+ public:
+  RowAnswer(const LogitQuery& query, LogitReply& reply) : query_(query), reply_(reply) {
+    reply.first_bad_id = -1;
+    reply.raw = reply.tempered = {-kInfinity, 0};
+    reply.before = {};
+    reply.candidates.clear();
+    reply.top.clear();
+    reply.target.reset();
+  }
+
+  /// False if a logit is not finite.
+  bool join(std::span<const PieceSums> pieces) {
+    float raw_max = kAbsentLogit, penalised_max = kAbsentLogit;
+    for (const PieceSums& piece : pieces) {
+      if (piece.first_bad_id >= 0) {
+        reply_.first_bad_id = piece.first_bad_id;
+        return false;
+      }
+      raw_max = std::max(raw_max, piece.raw_max);
+      penalised_max = std::max(penalised_max, piece.penalised_max);
+    }
+    const double divisor = divisor_of(query_);
+    reply_.raw.max = raw_max;
+    reply_.tempered.max = static_cast<double>(penalised_max) / divisor;
+    for (const PieceSums& piece : pieces) {
+      if (piece.raw_max == kAbsentLogit) continue;
+      const auto less = [](float own, float all) {
+        return static_cast<double>(own) - static_cast<double>(all);
+      };
+      if (query_.raw_sum) reply_.raw.sum += piece.raw * std::exp(less(piece.raw_max, raw_max));
+      if (!query_.tempered_sum && query_.n_bounds == 0) continue;
+      const double scale = std::exp(less(piece.penalised_max, penalised_max) / divisor);
+      reply_.tempered.sum += piece.tempered * scale;
+      for (std::size_t j = 0; j < kLogitBounds; ++j) reply_.before[j] += piece.before[j] * scale;
+    }
+    return true;
+  }
+
+  void take(Part& part) {
+    part.candidates.move_to(reply_.candidates);
+    part.top.move_to(reply_.top);
+  }
+
+  void finish(std::span<const float> row, const VocabShard& shard) {
+    rank(reply_.candidates, clipped(query_.n_candidates, row.size()));
+    rank(reply_.top, clipped(query_.n_top, row.size()));
+    const std::int64_t column = std::int64_t{query_.target} - shard.begin;
+    if (column < 0 || column >= std::ssize(row)) return;
+    const auto i = static_cast<std::size_t>(column);
+    if (shard.allowed[i] != 0) reply_.target = row[i];
+  }
+
+ private:
+  static void rank(std::vector<Candidate>& candidates, std::size_t n) {
+    if (candidates.size() > n) {
+      const auto end = candidates.begin() + static_cast<std::ptrdiff_t>(n);
+      std::nth_element(candidates.begin(), end, candidates.end(), ranks_before);
+      candidates.resize(n);
+    }
+    std::sort(candidates.begin(), candidates.end(), ranks_before);
+  }
+
+  const LogitQuery& query_;
+  LogitReply& reply_;
+};
+
+void LogitQueries::run(const Tensor& logits, const VocabShard& shard,
+                       std::span<const LogitQuery> queries, std::span<LogitReply> replies) {
+  const std::int64_t rows = std::ssize(queries), width = logits.cols();
+  check(logits.rows() == rows && replies.size() == queries.size(),
+        "query_logits: one query and one reply a row");
+  check(std::ssize(shard.allowed) == width, "query_logits: one flag a column");
+  for (const LogitQuery& query : queries) check_query(query);
+  const std::int64_t pieces = (width + kPieceColumns - 1) / kPieceColumns;
+  sums_.resize(std::max(sums_.size(), static_cast<std::size_t>(rows * pieces)));
+  parts_.resize(std::max(parts_.size(), static_cast<std::size_t>(rows + threads_.size())));
+  for (Part& part : parts_) part.row = -1;
+  const auto work = [&](std::int64_t begin, std::int64_t end, int worker) {
+    Scratch scratch;
+    for (std::int64_t unit = begin; unit < end; ++unit) {
+      const std::int64_t row = unit / pieces, first = unit % pieces * kPieceColumns;
+      const LogitQuery& query = queries[static_cast<std::size_t>(row)];
+      Part& part = parts_[static_cast<std::size_t>(row + worker)];
+      if (part.row != row) {
+        part.row = row;
+        part.candidates.reset(clipped(query.n_candidates, static_cast<std::size_t>(width)));
+        part.top.reset(clipped(query.n_top, static_cast<std::size_t>(width)));
+      }
+      const auto n = static_cast<std::size_t>(std::min(kPieceColumns, width - first));
+      PieceWork(logits.row(row) + first, shard.allowed.data() + first,
+                shard.begin + static_cast<std::int32_t>(first), query, scratch)
+          .run(n, part, sums_[static_cast<std::size_t>(unit)]);
+    }
+  };
+  threads_.parallel_for(rows * pieces, kGrainPieces, work);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const auto i = static_cast<std::size_t>(row);
+    RowAnswer answer(queries[i], replies[i]);
+    const std::size_t n_pieces = static_cast<std::size_t>(pieces);
+    if (!answer.join(std::span(sums_).subspan(i * n_pieces, n_pieces))) continue;
+    const auto n_workers = static_cast<std::size_t>(threads_.size());
+    for (Part& part : std::span(parts_).subspan(i, n_workers)) {
+      if (part.row == row) answer.take(part);
+    }
+    answer.finish({logits.row(row), static_cast<std::size_t>(width)}, shard);
+  }
+}
+
 void query_logits_cpu(const Tensor& logits, const VocabShard& shard,
                       std::span<const LogitQuery> queries, std::span<LogitReply> replies) {
-  const auto n = static_cast<std::int64_t>(queries.size());
-  check(logits.rows() == n && replies.size() == queries.size(), "one row and one reply a query");
-  check(static_cast<std::int64_t>(shard.allowed.size()) == logits.cols(), "one flag a column");
-  Chunk chunk;
-  for (std::size_t i = 0; i < queries.size(); ++i) {
-    const std::span<const float> row(logits.row(static_cast<std::int64_t>(i)),
-                                     shard.allowed.size());
-    RowQuery(row, shard, queries[i], replies[i]).answer(chunk);
-  }
+  ThreadPool alone(1);
+  LogitQueries(alone).run(logits, shard, queries, replies);
 }
 
 }  // namespace shardlm

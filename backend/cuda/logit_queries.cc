@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "backend/cpu/query_logits.h"
 #include "backend/cuda/check.h"
 #include "backend/cuda/kernels/query_logits.h"
 #include "base/error.h"
@@ -57,6 +58,24 @@ void LogitQueries::run(const MatrixView& logits, const VocabShard& shard,
              "copying answers from the device");
   stream_.wait();
   unpack_logit_replies(queries, plan, {pinned_reply_.data(), plan.reply_bytes}, replies);
+  for (std::size_t i = 0; i < queries.size(); ++i) {
+    if (queries[i].n_bounds > 0) answer_on_host(logits, i, shard, queries[i], replies[i]);
+  }
+}
+
+// Masses before a bound are asked for in few steps, of flat distributions: no kernel is worth it.
+void LogitQueries::answer_on_host(const MatrixView& logits, std::size_t row,
+                                  const VocabShard& shard, const LogitQuery& query,
+                                  LogitReply& reply) {
+  host_row_.resize(static_cast<std::size_t>(logits.cols));
+  const float* from =
+      static_cast<const float*>(logits.data) + static_cast<std::int64_t>(row) * logits.stride;
+  check_cuda(cudaMemcpyAsync(host_row_.data(), from, host_row_.size() * sizeof(float),
+                             cudaMemcpyDeviceToHost, stream_.get()),
+             "copying logits from the device");
+  stream_.wait();
+  query_logits_cpu(Tensor::borrow(host_row_.data(), 1, logits.cols), shard, {&query, 1},
+                   {&reply, 1});
 }
 
 }  // namespace shardlm::cuda

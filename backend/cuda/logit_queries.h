@@ -21,11 +21,14 @@ class LogitQueries {
 
  private:
   const std::uint8_t* allowed_on_device(std::span<const std::uint8_t> allowed);
+  void answer_on_host(const MatrixView& logits, std::size_t row, const VocabShard& shard,
+                      const LogitQuery& query, LogitReply& reply);
 
   const Stream& stream_;
   PinnedBlock pinned_upload_, pinned_reply_;
   DeviceBlock upload_, reply_, scratch_, allowed_;
   std::vector<std::uint8_t> allowed_copy_;  ///< what `allowed_` holds
+  std::vector<float> host_row_;
 };
 
 }  // namespace shardlm::cuda

@@ -69,7 +69,7 @@ TEST(QueryLogits, LogSumExpOfLogProbabilitiesIsZero) {
 }
 
 TEST(QueryLogits, LogSumExpIsThatOfLongDoubles) {
-  for (const std::size_t n : {1U, 7U, 511U, 512U, 513U, 5000U}) {
+  for (const std::size_t n : {1U, 7U, 2047U, 2048U, 2049U, 50257U}) {
     Shard shard{random_logits(n, 3, 12)};
     long double sum = 0;
     for (const float x : shard.logits) sum += std::exp(static_cast<long double>(x) / 0.7L);
@@ -100,16 +100,16 @@ TEST(QueryLogits, RepetitionMakesEveryRepeatedLogitLessLikely) {
   EXPECT_EQ(sub.candidates[3].penalised, -3);
 }
 
-TEST(QueryLogits, PenaltiesOfOtherShardsAreLeftAloneAndChunkBordersAreNot) {
-  Shard shard{std::vector<float>(1100, 0.0F), 1000};
+TEST(QueryLogits, PenaltiesOfOtherShardsAreLeftAloneAndPieceBordersAreNot) {
+  Shard shard{std::vector<float>(2100, 0.0F), 1000};
   const std::vector<LogitPenalty> penalties{{999, false, -9},  {1000, false, -1},
-                                            {1511, false, -2}, {1512, false, -3},
-                                            {2099, false, -4}, {2100, false, -9}};
+                                            {3047, false, -2}, {3048, false, -3},
+                                            {3099, false, -4}, {3100, false, -9}};
   const LogitReply reply = shard.ask({.penalties = penalties, .n_candidates = 5});
-  EXPECT_EQ(ids(reply.candidates), (Ids{2099, 1512, 1511, 1000, 1001}));
-  EXPECT_EQ(reply.raw.sum, 1100);
+  EXPECT_EQ(ids(reply.candidates), (Ids{3099, 3048, 3047, 1000, 1001}));
+  EXPECT_EQ(reply.raw.sum, 2100);
   EXPECT_NEAR(reply.tempered.max + std::log(reply.tempered.sum),
-              std::log(1096 + std::exp(1) + std::exp(2) + std::exp(3) + std::exp(4)), 1e-12);
+              std::log(2096 + std::exp(1) + std::exp(2) + std::exp(3) + std::exp(4)), 1e-12);
 }
 
 TEST(QueryLogits, PenalisedLogitsStayFinite) {
@@ -201,26 +201,29 @@ TEST(QueryLogits, NoiseIsTheOneOfTheIdWhateverTheShard) {
 
 // Ids whose noise is not computed must not be ones that would have won.
 TEST(QueryLogits, SkippingHopelessIdsNeverChangesTheWinner) {
+  constexpr std::size_t kWidth = 2500;
   for (const double scale : {0.0, 1.0, 30.0, 900.0}) {
     for (const double temperature : {1e-10, 0.5, 1.0, 1e30}) {
-      Shard shard{random_logits(700, 5, scale)};
+      Shard shard{random_logits(kWidth, 5, scale), 3};
       for (std::uint32_t position = 0; position < 20; ++position) {
         const NoiseKey key{.seed = 9, .sequence = 0, .position = position};
         std::vector<Candidate> all;
-        for (std::int32_t id = 0; id < 700; ++id) {
-          const float x = shard.logits[static_cast<std::size_t>(id)];
+        for (std::int32_t id = 3; id < 3 + static_cast<std::int32_t>(kWidth); ++id) {
+          const float x = shard.logits[static_cast<std::size_t>(id - 3)];
           all.push_back(
               {id, x, x, static_cast<double>(x) / temperature + gumbel(uniform(key, id))});
         }
         std::stable_sort(all.begin(), all.end(),
                          [](const auto& a, const auto& b) { return a.score > b.score; });
-        all.resize(3);
-        const LogitReply reply = shard.ask({.temperature = temperature,
-                                            .n_candidates = 3,
-                                            .noise = true,
-                                            .seed = 9,
-                                            .position = position});
-        EXPECT_EQ(ids(reply.candidates), ids(all)) << scale << " " << temperature;
+        for (const int n : {3, 1}) {
+          all.resize(static_cast<std::size_t>(n));
+          const LogitReply reply = shard.ask({.temperature = temperature,
+                                              .n_candidates = n,
+                                              .noise = true,
+                                              .seed = 9,
+                                              .position = position});
+          EXPECT_EQ(ids(reply.candidates), ids(all)) << scale << " " << temperature;
+        }
       }
     }
   }
@@ -246,10 +249,118 @@ TEST(QueryLogits, RowsAnswerTheirOwnQueries) {
   EXPECT_EQ(replies[1].target, 7.0F);
 }
 
+void expect_same(const std::vector<Candidate>& a, const std::vector<Candidate>& b) {
+  ASSERT_EQ(ids(a), ids(b));
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    EXPECT_EQ(a[i].raw, b[i].raw);
+    EXPECT_EQ(a[i].penalised, b[i].penalised);
+    EXPECT_EQ(a[i].score, b[i].score);
+  }
+}
+
+TEST(QueryLogits, ThreadsChangeNoBit) {
+  constexpr std::int64_t kRows = 5, kWidth = 20011;
+  std::vector<float> logits = random_logits(kRows * kWidth, 1);
+  std::vector<std::uint8_t> allowed(kWidth, 1);
+  allowed[4097] = 0;
+  const std::vector<LogitPenalty> penalties{{20, true, 0}, {9000, false, -1}};
+  std::vector<LogitQuery> queries(kRows);
+  queries[0] = {.n_candidates = 40, .n_top = 3};
+  queries[1] = {.temperature = 0.8, .noise = true, .seed = 3, .position = 9};
+  queries[2] = {.repetition = 2, .penalties = penalties, .temperature = 1, .n_candidates = 9000};
+  queries[3] = {.temperature = 2, .n_candidates = 0, .n_bounds = 2};
+  queries[3].bounds = {LogitBound{1.5F, 6}, LogitBound{logits[3 * kWidth + 7000], 7007}};
+  queries[4] = {.temperature = 3, .n_candidates = 16, .noise = true, .seed = 3, .target = 20000};
+  const Tensor rows = Tensor::borrow(logits.data(), kRows, kWidth);
+  std::vector<LogitReply> alone(kRows), shared(kRows);
+  query_logits_cpu(rows, {7, allowed}, queries, alone);
+  for (const int n_threads : {2, 3, 7}) {
+    ThreadPool threads(n_threads);
+    LogitQueries(threads).run(rows, {7, allowed}, queries, shared);
+    for (std::size_t i = 0; i < kRows; ++i) {
+      SCOPED_TRACE(i);
+      expect_same(shared[i].candidates, alone[i].candidates);
+      expect_same(shared[i].top, alone[i].top);
+      EXPECT_EQ(shared[i].raw.sum, alone[i].raw.sum);
+      EXPECT_EQ(shared[i].tempered.max, alone[i].tempered.max);
+      EXPECT_EQ(shared[i].tempered.sum, alone[i].tempered.sum);
+      EXPECT_EQ(shared[i].before, alone[i].before);
+      EXPECT_EQ(shared[i].target, alone[i].target);
+    }
+  }
+}
+
+TEST(QueryLogits, ManyCandidatesAreThoseOfAFullSort) {
+  for (const double scale : {0.0, 1.0, 50.0}) {
+    std::vector<float> logits = random_logits(9001, 4, scale);
+    for (float& x : logits) x = std::round(x);  // ties, within pieces and across
+    Shard shard{logits, 13};
+    Ids order(logits.size());
+    for (std::size_t i = 0; i < order.size(); ++i) order[i] = 13 + static_cast<std::int32_t>(i);
+    std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
+      return logits[static_cast<std::size_t>(a - 13)] > logits[static_cast<std::size_t>(b - 13)];
+    });
+    for (const int n : {1, 2, 40, 64, 65, 500, 9000, 9001, 99999}) {
+      const std::size_t expected = std::min<std::size_t>(static_cast<std::size_t>(n), 9001);
+      const LogitReply reply = shard.ask({.n_candidates = n, .n_top = n});
+      const Ids best(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(expected));
+      EXPECT_EQ(ids(reply.candidates), best) << n << " " << scale;
+      EXPECT_EQ(ids(reply.top), best) << n << " " << scale;
+    }
+  }
+}
+
+TEST(QueryLogits, MassBeforeABoundIsThatOfTheIdsThatRankBeforeIt) {
+  std::vector<float> logits = random_logits(9001, 6, 2);
+  for (float& x : logits) x = std::round(4 * x) / 4;  // ties
+  Shard shard{logits, 100};
+  shard.allowed[4500] = 0;
+  const std::vector<LogitPenalty> penalties{{150, false, -3}, {6000, false, 2}};
+  for (const double temperature : {0.5, 1.0, 3.0}) {
+    LogitQuery query{.penalties = penalties, .temperature = temperature, .n_candidates = 0};
+    query.n_bounds = 4;
+    // In the shard's middle, before it, behind it, and above all.
+    query.bounds = {LogitBound{1.25F, 5000}, LogitBound{0.5F, 3}, LogitBound{0.5F, 90000},
+                    LogitBound{99, 200}};
+    const LogitReply reply = shard.ask(query);
+    std::array<long double, 4> before{};
+    for (std::int32_t id = 100; id < 9101; ++id) {
+      if (id == 4600) continue;
+      float x = logits[static_cast<std::size_t>(id - 100)];
+      if (id == 150) x += 3;
+      if (id == 6000) x -= 2;
+      const long double weight = std::exp(static_cast<long double>(x) / temperature -
+                                          static_cast<long double>(reply.tempered.max));
+      for (std::size_t j = 0; j < 4; ++j) {
+        const LogitBound& bound = query.bounds[j];
+        if (x > bound.penalised || (x == bound.penalised && id < bound.id)) before[j] += weight;
+      }
+    }
+    for (std::size_t j = 0; j < 4; ++j) {
+      const auto truth = static_cast<double>(before[j]);
+      EXPECT_NEAR(reply.before[j], truth, 1e-13 * truth) << j;
+    }
+    EXPECT_GT(reply.before[2], reply.before[1]);  // the ties
+    EXPECT_EQ(reply.before[3], 0);
+  }
+}
+
+TEST(QueryLogits, MaximaComeWithoutTheSumsThatNobodyWants) {
+  Shard shard{random_logits(3000, 2)};
+  LogitQuery query{.temperature = 2};
+  const LogitReply full = shard.ask(query);
+  query.raw_sum = query.tempered_sum = false;
+  const LogitReply bare = shard.ask(query);
+  EXPECT_EQ(bare.raw.max, full.raw.max);
+  EXPECT_EQ(bare.tempered.max, full.tempered.max);
+  EXPECT_EQ(ids(bare.candidates), ids(full.candidates));
+}
+
 TEST(QueryLogits, MisuseIsAFailedCheck) {
   Shard shard{{1, 2, 3}};
   EXPECT_THROW(shard.ask({.temperature = 0, .noise = true}), Error);
   EXPECT_THROW(shard.ask({.temperature = 1, .noise = true, .position = 1ULL << 32}), Error);
+  EXPECT_THROW(shard.ask({.n_bounds = 5}), Error);
   shard.allowed.pop_back();
   EXPECT_THROW(shard.ask({}), Error);
 }
