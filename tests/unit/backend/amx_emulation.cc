@@ -9,33 +9,27 @@
 namespace shardlm {
 namespace {
 
-float flushed(float x) { return std::fpclassify(x) == FP_SUBNORMAL ? std::copysign(0.0F, x) : x; }
-
-/// With denormals as zeros, coming in and going out, to nearest even.
-float multiply_add(float a, float b, float c) {
-  return flushed(std::fma(flushed(a), flushed(b), flushed(c)));
-}
+float flushed(float x) { return std::abs(x) < 0x1p-126F ? std::copysign(0.0F, x) : x; }
 
 float add(float a, float b) { return flushed(flushed(a) + flushed(b)); }
 
 float widened(std::uint16_t bfloat) {
-  return std::bit_cast<float>(static_cast<std::uint32_t>(bfloat) << 16);
+  return flushed(std::bit_cast<float>(static_cast<std::uint32_t>(bfloat) << 16));
 }
 
 }  // namespace
 
 template <class T>
-T EmulatedTiles::Tile::at(int row, int index) const {
-  T value;
-  const auto place = static_cast<std::size_t>(index) * sizeof(T);
-  std::memcpy(&value, data[static_cast<std::size_t>(row)].data() + place, sizeof(T));
-  return value;
+EmulatedTiles::Rows<T> EmulatedTiles::Tile::as() const {
+  Rows<T> values;
+  static_assert(sizeof values == sizeof data);
+  std::memcpy(values.data(), data.data(), sizeof data);
+  return values;
 }
 
 template <class T>
-void EmulatedTiles::Tile::set(int row, int index, T value) {
-  const auto place = static_cast<std::size_t>(index) * sizeof(T);
-  std::memcpy(data[static_cast<std::size_t>(row)].data() + place, &value, sizeof(T));
+void EmulatedTiles::Tile::set(const Rows<T>& values) {
+  std::memcpy(data.data(), values.data(), sizeof data);
 }
 
 EmulatedTiles::Tile& EmulatedTiles::configured(int tile) {
@@ -90,40 +84,45 @@ void EmulatedTiles::check_product(int sum, int a, int b) const {
 void EmulatedTiles::dot_bf16(int sum, int a, int b) {
   check_product(sum, a, b);
   Tile& s = configured(sum);
-  const Tile &x = configured(a), &y = configured(b);
-  for (int m = 0; m < s.rows; ++m) {
-    std::array<float, 32> parts = {};  // of even and odd inputs
-    for (int k = 0; k < x.bytes / 4; ++k) {
-      for (int n = 0; n < s.bytes / 4; ++n) {
-        for (int i = 0; i < 2; ++i) {
-          float& part = parts[static_cast<std::size_t>(2 * n + i)];
-          part = multiply_add(widened(x.at<std::uint16_t>(m, 2 * k + i)),
-                              widened(y.at<std::uint16_t>(k, 2 * n + i)), part);
-        }
+  auto sums = s.as<float>();
+  const auto x = configured(a).as<std::uint16_t>(), y_bits = configured(b).as<std::uint16_t>();
+  const auto pairs = static_cast<std::size_t>(configured(a).bytes / 4);
+  const auto columns = static_cast<std::size_t>(s.bytes / 4);
+  float y[16][32];
+  for (std::size_t k = 0; k < pairs; ++k) {
+    for (std::size_t n = 0; n < 2 * columns; ++n) y[k][n] = widened(y_bits[k][n]);
+  }
+  for (std::size_t m = 0; m < static_cast<std::size_t>(s.rows); ++m) {
+    float parts[32] = {};  // of even and odd inputs
+    for (std::size_t k = 0; k < pairs; ++k) {
+      const float inputs[2] = {widened(x[m][2 * k]), widened(x[m][2 * k + 1])};
+      for (std::size_t n = 0; n < 2 * columns; ++n) {
+        parts[n] = flushed(std::fma(inputs[n % 2], y[k][n], parts[n]));
       }
     }
-    for (int n = 0; n < s.bytes / 4; ++n) {
-      const auto even = static_cast<std::size_t>(2 * n);
-      s.set(m, n, add(s.at<float>(m, n), add(parts[even], parts[even + 1])));
+    for (std::size_t n = 0; n < columns; ++n) {
+      sums[m][n] = add(sums[m][n], add(parts[2 * n], parts[2 * n + 1]));
     }
   }
+  s.set(sums);
 }
 
 void EmulatedTiles::dot_int8(int sum, int a, int b) {
   check_product(sum, a, b);
   Tile& s = configured(sum);
-  const Tile &x = configured(a), &y = configured(b);
-  for (int m = 0; m < s.rows; ++m) {
-    for (int k = 0; k < x.bytes / 4; ++k) {
-      for (int n = 0; n < s.bytes / 4; ++n) {
-        std::int32_t total = s.at<std::int32_t>(m, n);
-        for (int i = 0; i < 4; ++i) {
-          total += x.at<std::int8_t>(m, 4 * k + i) * y.at<std::int8_t>(k, 4 * n + i);
-        }
-        s.set(m, n, total);
+  auto sums = s.as<std::int32_t>();
+  const auto x = configured(a).as<std::int8_t>(), y = configured(b).as<std::int8_t>();
+  for (std::size_t m = 0; m < static_cast<std::size_t>(s.rows); ++m) {
+    for (std::size_t k = 0; k < static_cast<std::size_t>(configured(a).bytes / 4); ++k) {
+      const std::int8_t* four = &x[m][4 * k];
+      const std::int8_t* row = y[k].data();
+      std::int32_t* total = sums[m].data();
+      for (std::size_t n = 0; n < static_cast<std::size_t>(s.bytes / 4); ++n, row += 4) {
+        total[n] += four[0] * row[0] + four[1] * row[1] + four[2] * row[2] + four[3] * row[3];
       }
     }
   }
+  s.set(sums);
 }
 
 }  // namespace shardlm

@@ -45,14 +45,16 @@ class EmulatedTiles {
   }
 
  private:
+  template <class T>
+  using Rows = std::array<std::array<T, 64 / sizeof(T)>, 16>;
   struct Tile {
     int rows = 0, bytes = 0;  // 0: not configured
-    alignas(64) std::array<std::array<std::uint8_t, 64>, 16> data = {};
+    alignas(64) Rows<std::uint8_t> data = {};
 
     template <class T>
-    T at(int row, int index) const;
+    Rows<T> as() const;
     template <class T>
-    void set(int row, int index, T value);
+    void set(const Rows<T>& values);
   };
   Tile& configured(int tile);
   const Tile& configured(int tile) const;
