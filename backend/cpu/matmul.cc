@@ -68,27 +68,11 @@ void multiply_panel(DType dtype, const PanelProduct& product) {
     case DType::q4:
       return multiply_panel_bytes(dtype, product);
     default:
-      return multiply_panel_unpacked(dtype, product);
+      check(false, "a type of packed weights");
   }
 }
 
 }  // namespace
-
-void multiply_panel_unpacked(DType dtype, const PanelProduct& product) {
-  const PanelLayout layout{.dtype = dtype, .in = product.in};
-  std::vector<float>& unpacked = *product.scratch;
-  unpacked.resize(static_cast<std::size_t>(layout.tiles() * PanelLayout::kInputs * kPanel) + 16);
-  auto* aligned =
-      reinterpret_cast<float*>((reinterpret_cast<std::uintptr_t>(unpacked.data()) + 63) / 64 * 64);
-  for (std::int64_t t = 0; t < layout.tiles(); ++t) {
-    unpack_tile(dtype, product.panel + t * static_cast<std::int64_t>(layout.tile_bytes()),
-                std::min(PanelLayout::kInputs, layout.in - t * PanelLayout::kInputs),
-                aligned + t * PanelLayout::kInputs * kPanel);
-  }
-  PanelProduct as_floats = product;
-  as_floats.panel = reinterpret_cast<const std::byte*>(aligned);
-  multiply_panel_f32(as_floats);
-}
 
 struct Matmul::Call {
   const Tensor& x;

@@ -37,8 +37,6 @@ void multiply_panel_f32(const PanelProduct& product);
 /// The bits of multiply_panel_f32 on the widened weights, which is exact.
 void multiply_panel_bf16(const PanelProduct& product);
 void multiply_panel_f16(const PanelProduct& product);
-/// The stand-in for a type without a kernel: unpacks the panel first.
-void multiply_panel_unpacked(DType dtype, const PanelProduct& product);
 
 /// See Backend::matmul and matmul_activate.
 class Matmul {
