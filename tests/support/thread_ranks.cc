@@ -55,7 +55,8 @@ void run_ranks(int size, const std::function<void(int, Communicator&, Backend&)>
 
   FirstError first_error;
   const auto run_rank = [&](int rank) {
-    const std::unique_ptr<Backend> backend = make_cpu_backend(options.backend_threads, options.precision);
+    const std::unique_ptr<Backend> backend =
+        make_cpu_backend(options.backend_threads, options.precision);
     ShmCommunicator comm(rank, segments, *backend, shm);
     try {
       body(rank, comm, *backend);
