@@ -1,5 +1,5 @@
 // make_cpu_backend() for scripts/gpu-check: what communicators between hosts ask of a back end, by
-// plain loops. The real one needs Highway.
+// plain loops; and query_logits_cpu(), which nothing here asks for. The real ones need Highway.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/query_logits.h"
 #include "base/error.h"
 
 namespace shardlm {
@@ -98,6 +99,13 @@ class HostBackend final : public Backend {
 
 }  // namespace
 
-std::unique_ptr<Backend> make_cpu_backend(int) { return std::make_unique<HostBackend>(); }
+std::unique_ptr<Backend> make_cpu_backend(int, const Precision& /*precision*/) {
+  return std::make_unique<HostBackend>();
+}
+
+void query_logits_cpu(const Tensor& /*logits*/, const VocabShard& /*shard*/,
+                      std::span<const LogitQuery> /*queries*/, std::span<LogitReply> /*replies*/) {
+  refuse("query_logits");
+}
 
 }  // namespace shardlm
