@@ -9,6 +9,7 @@
 #include <hwy/contrib/math/math-inl.h>
 #include <hwy/highway.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
@@ -223,7 +224,8 @@ std::size_t FindRunners(const float* x, std::size_t begin, std::size_t end, cons
   const auto limit = hn::Set(
       d, scaled < 1e37 ? static_cast<float>(scaled) : std::numeric_limits<float>::infinity());
   const auto max = hn::Set(d, race.max);
-  const auto inverse = hn::Set(d, static_cast<float>(1 / race.temperature));
+  // Bounded, since the best id's 0 times infinity would be no number.
+  const auto inverse = hn::Set(d, static_cast<float>(std::min(1 / race.temperature, 1e38)));
   const auto lowest = hn::Set(d, std::numeric_limits<float>::lowest());
   const PairNoise noise(race.key);
   const std::uint64_t first_block = static_cast<std::uint32_t>(race.first_id) / 2;

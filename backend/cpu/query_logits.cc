@@ -277,6 +277,7 @@ class LogitQueries::RowAnswer {
   void finish(std::span<const float> row, const VocabShard& shard) {
     rank(reply_.candidates, clipped(query_.n_candidates, row.size()));
     rank(reply_.top, clipped(query_.n_top, row.size()));
+    for (Candidate& c : reply_.top) c.penalised = penalised(c);  // found before the penalties
     const std::int64_t column = std::int64_t{query_.target} - shard.begin;
     if (column < 0 || column >= std::ssize(row)) return;
     const auto i = static_cast<std::size_t>(column);
@@ -284,6 +285,13 @@ class LogitQueries::RowAnswer {
   }
 
  private:
+  float penalised(const Candidate& c) const {
+    const auto at =
+        std::lower_bound(query_.penalties.begin(), query_.penalties.end(), c.id,
+                         [](const LogitPenalty& p, std::int32_t id) { return p.id < id; });
+    return at != query_.penalties.end() && at->id == c.id ? penalise(c.raw, query_, *at) : c.raw;
+  }
+
   static void rank(std::vector<Candidate>& candidates, std::size_t n) {
     if (candidates.size() > n) {
       const auto end = candidates.begin() + static_cast<std::ptrdiff_t>(n);

@@ -91,7 +91,7 @@ class Doctor(CliTest):
         self.assertTrue(report["findings"][0]["ends_a_job"])
 
     def test_bad_options_and_models(self):
-        self.assert_refused(run(["doctor", "--backend", "cpu", "--dtype", "bf16"]), USAGE, "bf16")
+        self.assert_refused(run(["doctor", "--backend", "cpu", "--comm", "ipc"]), USAGE, "ipc")
         self.assert_refused(run(["doctor", "--model", self.folder / "none"], 2), MODEL_FILES,
                             "no such folder")
 

@@ -80,6 +80,29 @@ TEST(QueryLogits, LogSumExpIsThatOfLongDoubles) {
   }
 }
 
+TEST(QueryLogits, TheBestRawIdsKnowTheirPenalties) {
+  Shard shard{{2, -2, 0, 1}};
+  const std::vector<LogitPenalty> seen{{0, true, 0}, {3, false, 0.5F}};
+  const LogitReply reply = shard.ask({.repetition = 2, .penalties = seen, .n_top = 3});
+  EXPECT_EQ(ids(reply.top), (Ids{0, 3, 2}));
+  EXPECT_EQ(reply.top[0].penalised, 1);
+  EXPECT_EQ(reply.top[1].penalised, 0.5F);
+  EXPECT_EQ(reply.top[2].penalised, 0);
+}
+
+TEST(QueryLogits, ARaceAtAnyTemperatureHasAWinner) {
+  Shard shard{random_logits(200, 23)};
+  const auto best = std::ranges::max_element(shard.logits) - shard.logits.begin();
+  for (const double temperature : {1e-300, 1e-42, 1e-20}) {
+    const LogitReply reply = shard.ask({.temperature = temperature, .noise = true, .seed = 6});
+    EXPECT_EQ(ids(reply.candidates), (Ids{static_cast<std::int32_t>(best)})) << temperature;
+  }
+  for (const double temperature : {1e20, 1e42, 1e300}) {
+    const LogitReply reply = shard.ask({.temperature = temperature, .noise = true, .seed = 6});
+    EXPECT_EQ(reply.candidates.size(), 1U) << temperature;
+  }
+}
+
 // Trap 92, and the arithmetic of presence and frequency.
 TEST(QueryLogits, RepetitionMakesEveryRepeatedLogitLessLikely) {
   Shard shard{{2, -2, 0, 1}};
