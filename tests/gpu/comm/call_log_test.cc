@@ -15,7 +15,7 @@ using testing::AllOf;
 using testing::Ge;
 using testing::Le;
 
-constexpr std::int64_t kLate_ns = 40'000'000;
+constexpr std::int64_t kLate_ns = 200'000'000;
 
 std::int64_t now_ns() {
   return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
