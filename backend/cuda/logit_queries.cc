@@ -70,10 +70,10 @@ void LogitQueries::answer_on_host(const MatrixView& logits, std::size_t row,
   host_row_.resize(static_cast<std::size_t>(logits.cols));
   const float* from =
       static_cast<const float*>(logits.data) + static_cast<std::int64_t>(row) * logits.stride;
-  check_cuda(cudaMemcpyAsync(host_row_.data(), from, host_row_.size() * sizeof(float),
-                             cudaMemcpyDeviceToHost, stream_.get()),
+  // Nothing is left in the stream: its end was waited for with the other answers.
+  check_cuda(cudaMemcpy(host_row_.data(), from, host_row_.size() * sizeof(float),
+                        cudaMemcpyDeviceToHost),
              "copying logits from the device");
-  stream_.wait();
   query_logits_cpu(Tensor::borrow(host_row_.data(), 1, logits.cols), shard, {&query, 1},
                    {&reply, 1});
 }
