@@ -143,6 +143,20 @@ TEST_P(Ops, QuestionsAboutLogits) {
   EXPECT_EQ(found[0].top.size(), 2U);
 }
 
+TEST_P(Ops, TheMassBeforeALogit) {
+  const HostMatrix logits = random_matrix(1, 300, 1);
+  const std::vector<std::uint8_t> allowed(300, 1);
+  LogitQuery query{.temperature = 0.7, .n_candidates = 1};
+  query.n_bounds = 1;
+  query.bounds[0] = {.penalised = 0.25F, .id = 1100};
+  LogitReply found;
+  gpu_.query_logits(upload(gpu_, logits), {1000, allowed}, {&query, 1}, {&found, 1});
+  double best = -1e30, before = 0;
+  for (const float x : logits.data) best = std::max(best, static_cast<double>(x));
+  for (const float x : logits.data) before += x > 0.25F ? std::exp((x - best) / 0.7) : 0;
+  EXPECT_NEAR(found.before[0], before, 1e-9 * before);
+}
+
 INSTANTIATE_TEST_SUITE_P(All, Ops, testing::Values(DType::f32, DType::f16, DType::bf16),
                          [](const auto& instance) { return std::string(name(instance.param)); });
 
