@@ -78,8 +78,8 @@ enum class Activation {
 struct Indices {
   Indices() = default;
   template <class Range>
-  requires std::convertible_to<const Range&, std::span<const std::int32_t>> Indices(
-      const Range& values, const std::int32_t* on_device = nullptr)  // implicit: a view
+    requires std::convertible_to<const Range&, std::span<const std::int32_t>>
+  Indices(const Range& values, const std::int32_t* on_device = nullptr)  // implicit: a view
       : host(values), device(on_device) {}
   std::int64_t size() const { return std::ssize(host); }
   std::span<const std::int32_t> host;
@@ -98,8 +98,8 @@ struct SequenceRows {
 struct Sequences {
   Sequences() = default;
   template <class Range>
-  requires std::convertible_to<const Range&, std::span<const SequenceRows>> Sequences(
-      const Range& rows, const void* on_device = nullptr)  // implicit: a view
+    requires std::convertible_to<const Range&, std::span<const SequenceRows>>
+  Sequences(const Range& rows, const void* on_device = nullptr)  // implicit: a view
       : host(rows), device(on_device) {}
   std::span<const SequenceRows> host;
   const void* device = nullptr;
@@ -107,10 +107,10 @@ struct Sequences {
 
 /// One forward pass: new tokens of any number of sequences, one after another, no padding.
 struct Step {
-  Indices ids;              ///< [T] token ids; -1: a row that belongs to no sequence
-  Indices positions;        ///< [T] position of each in its sequence
-  Sequences sequences;      ///< which rows belong to which sequence
-  Indices logit_rows;       ///< rows whose logits are wanted, ascending
+  Indices ids;          ///< [T] token ids; -1: a row that belongs to no sequence
+  Indices positions;    ///< [T] position of each in its sequence
+  Sequences sequences;  ///< which rows belong to which sequence
+  Indices logit_rows;   ///< rows whose logits are wanted, ascending
   bool repeatable = false;  ///< nobody listens to what happens inside, and no collective of the
                             ///< pass needs the host: it may be recorded and replayed
 };
@@ -183,8 +183,8 @@ struct LogitReply {
   std::int32_t first_bad_id = -1;  ///< first allowed id with a logit that is not finite
   LogSumExp raw;                   ///< over the shard's allowed ids; sum if asked for
   LogSumExp tempered;              ///< of penalised / temperature (temperature 0: of penalised)
-  std::array<double, kLogitBounds>
-      before{};                       ///< as tempered.sum, over ids that come before a bound
+  /// As tempered.sum, over the ids that come before a bound.
+  std::array<double, kLogitBounds> before{};
   std::vector<Candidate> candidates;  ///< best first; all of the shard if it has fewer
   std::vector<Candidate> top;         ///< best raw first
   std::optional<float> target;        ///< raw logit of the target if it is of this shard
