@@ -4,7 +4,7 @@
 #                  [EXIT_CODE c] [STDERR regex] [TIMEOUT seconds] [ENVIRONMENT VAR=value...])
 # adds one test mpi.NAME.np<n> for each rank count. It passes if mpirun ends with code c (default
 # 0; "nonzero": any other) within the time, and if something in what the job writes to standard
-# error matches the regex, where one is given. Others may use SHARDLM_MPIRUN, the command before
+# error matches the regex, where one is given. Ranks find their number in SHARDLM_TEST_RANKS. Others may use SHARDLM_MPIRUN, the command before
 # "-n ranks", and SHARDLM_MPI_TEST_ENVIRONMENT.
 execute_process(COMMAND ${MPIEXEC_EXECUTABLE} --version OUTPUT_VARIABLE mpirun_version
                 ERROR_VARIABLE mpirun_version_error RESULT_VARIABLE mpirun_failed)
@@ -47,6 +47,7 @@ function(shardlm_mpi_test name)
                      ${SHARDLM_MPIRUN} -n ${ranks} ${ARG_COMMAND})
     set_tests_properties(${test_prefix}mpi.${name}.np${ranks} PROPERTIES
       PROCESSORS ${ranks} TIMEOUT ${ctest_timeout} LABELS mpi
-      ENVIRONMENT "${SHARDLM_MPI_TEST_ENVIRONMENT};${ARG_ENVIRONMENT}")
+      ENVIRONMENT
+      "${SHARDLM_MPI_TEST_ENVIRONMENT};SHARDLM_TEST_RANKS=${ranks};${ARG_ENVIRONMENT}")
   endforeach()
 endfunction()
