@@ -21,6 +21,7 @@ bool forbidden_by(const Capture& capture) {
 
 void set_sticky(int device, cudaError_t error, const std::string& text) {
   Runtime& r = runtime();
+  emu::release(&r.sticky[device]);
   const Lock lock(r.mutex);
   if (r.async_error.empty()) r.async_error = text;
   r.sticky[device].store(error, std::memory_order_relaxed);
@@ -53,7 +54,11 @@ cudaError_t enter(const char* function) {
   if (const int error = injected_fault(function)) return report(static_cast<cudaError_t>(error));
   if (const cudaError_t error = device_error()) return report(error);
   if (in_host_function()) return report(cudaErrorNotPermitted);
-  return report(runtime().sticky[current_device()].load(std::memory_order_relaxed));
+  auto& sticky = runtime().sticky[current_device()];
+  const cudaError_t error = sticky.load(std::memory_order_relaxed);
+  // Who hears of a failure need not wait: what the stream did before it is over.
+  if (error != cudaSuccess) emu::acquire(&sticky);
+  return report(error);
 }
 
 cudaError_t enter_unsafe(const char* function) {
