@@ -13,8 +13,9 @@ class BorrowedCommunicator final : public Communicator {
   int rank() const override { return to_.rank(); }
   int size() const override { return to_.size(); }
   std::string describe() const override { return to_.describe(); }
-  std::optional<Tensor> addend(Site site, std::int64_t rows, std::int64_t cols) override {
-    return to_.addend(site, rows, cols);
+  std::optional<Tensor> addend(Site site, std::int64_t rows, std::int64_t cols,
+                               DType dtype) override {
+    return to_.addend(site, rows, cols, dtype);
   }
   void all_reduce(Site site, const Tensor& addend, const ResidualUpdate& update) override {
     to_.all_reduce(site, addend, update);
@@ -27,6 +28,8 @@ class BorrowedCommunicator final : public Communicator {
     to_.gather(site, mine, all, root);
   }
   void barrier(Site site) override { to_.barrier(site); }
+  void begin_step(const StepMark& step) override { to_.begin_step(step); }
+  void end_step() override { to_.end_step(); }
   bool recordable() const override { return to_.recordable(); }
 
  private:

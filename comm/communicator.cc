@@ -27,6 +27,18 @@ std::string_view kind_text(SiteKind kind) {
 
 }  // namespace
 
+std::string_view phase_text(Phase phase) {
+  switch (phase) {
+    case Phase::load:
+      return "load";
+    case Phase::prefill:
+      return "prefill";
+    case Phase::decode:
+      return "decode";
+  }
+  return "unknown";
+}
+
 std::string site_text(Site site) {
   if (site.layer < 0) return std::string(kind_text(site.kind));
   return fmt::format("{}[{}]", kind_text(site.kind), site.layer);

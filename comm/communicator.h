@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backend/backend.h"
@@ -21,6 +22,19 @@ struct Site {
 };
 std::string site_text(Site site);  ///< "attn_out[3]"
 
+/// What a forward pass is, as far as its collectives differ.
+enum class Phase : std::uint8_t {
+  load,     ///< before the first pass
+  prefill,  ///< some sequence has more than one new token
+  decode,   ///< one token a sequence
+};
+struct StepMark {
+  std::uint64_t number = 0;  ///< of the pass, from 1; 0: before the first
+  Phase phase = Phase::load;
+  std::int32_t rows = 0;  ///< tokens
+};
+std::string_view phase_text(Phase phase);  ///< "prefill"
+
 /// One rank's end of a group. Every member calls the same functions in the same order. A member
 /// that does not come within the time limit ends the wait with Error(ExitCode::peer) that names
 /// the rank that is missing, the site and the call's sequence number.
@@ -33,13 +47,14 @@ class Communicator {
 
   /// Memory [rows, cols] where this rank may write its addend of the next collective, an all_reduce
   /// at `site`, so that the others read it where it was written. None: any tensor will do.
-  virtual std::optional<Tensor> addend(Site /*site*/, std::int64_t /*rows*/,
-                                       std::int64_t /*cols*/) {
+  virtual std::optional<Tensor> addend(Site /*site*/, std::int64_t /*rows*/, std::int64_t /*cols*/,
+                                       DType /*dtype*/ = DType::f32) {
     return std::nullopt;
   }
 
-  /// Sums the ranks' addends [T, n] in rank order (so with equal bits on all ranks) and applies
-  /// the sum to the residual stream as ResidualUpdate says. T and n are the same on all ranks.
+  /// Sums the ranks' addends [T, n], float32 or fixed point (DType::i64, backend/fixed_point.h),
+  /// with equal bits on all ranks, and applies the sum to the residual stream as ResidualUpdate
+  /// says. T and n are the same on all ranks.
   virtual void all_reduce(Site site, const Tensor& addend, const ResidualUpdate& update) = 0;
 
   /// The root's bytes arrive in `message` of every other rank, resized to fit.
@@ -50,6 +65,11 @@ class Communicator {
                       std::vector<std::vector<std::byte>>& all, int root) = 0;
 
   virtual void barrier(Site site) = 0;
+
+  /// A forward pass begins, and ends: what the collectives in between belong to. On all ranks
+  /// alike.
+  virtual void begin_step(const StepMark& /*step*/) {}
+  virtual void end_step() {}
 
   /// True: an all-reduce is enqueued on the device without the host's help, so that a pass with
   /// its all-reduces may be recorded and replayed.

@@ -173,7 +173,9 @@ Call ShmCommunicator::begin(Op op, Site site) {
   return {op, site, ++calls_};
 }
 
-std::optional<Tensor> ShmCommunicator::addend(Site site, std::int64_t rows, std::int64_t cols) {
+std::optional<Tensor> ShmCommunicator::addend(Site site, std::int64_t rows, std::int64_t cols,
+                                              DType dtype) {
+  if (dtype != DType::f32) return std::nullopt;
   const std::int64_t bytes = rows * cols * static_cast<std::int64_t>(sizeof(float));
   if (bytes == 0 || std::cmp_greater(bytes, slot_bytes_)) return std::nullopt;
   wait_for_slot({Op::all_reduce, site, calls_ + 1}, phase_ + 1);

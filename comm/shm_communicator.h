@@ -55,7 +55,8 @@ class ShmCommunicator final : public Communicator {
   std::string describe() const override;
 
   /// In this rank's slot, if the addend fits one.
-  std::optional<Tensor> addend(Site site, std::int64_t rows, std::int64_t cols) override;
+  std::optional<Tensor> addend(Site site, std::int64_t rows, std::int64_t cols,
+                               DType dtype) override;
   /// The addends are summed straight from the ranks' slots, in one pass with the update. Messages
   /// above a slot go in chunks of whole rows; a row above a slot is summed by columns first.
   void all_reduce(Site site, const Tensor& addend, const ResidualUpdate& update) override;

@@ -35,6 +35,15 @@ Step Executor::build_step(const StepPlan& plan) {
           .repeatable = !context_.tap.listening() && context_.comm.recordable()};
 }
 
+StepMark Executor::mark_of(const StepPlan& plan) const {
+  StepMark mark{static_cast<std::uint64_t>(steps_), Phase::decode, 0};
+  for (const SequencePlan& s : plan.sequences) {
+    mark.rows += static_cast<std::int32_t>(s.ids.size());
+    if (s.ids.size() > 1) mark.phase = Phase::prefill;
+  }
+  return mark;
+}
+
 // Some rows of the last step are asked about again.
 Tensor Executor::rows_of_last_step(const StepPlan& plan) {
   asked_rows_.clear();
@@ -55,6 +64,7 @@ std::span<const LogitReply> Executor::run(const StepPlan& plan) {
   if (plan.command == Command::step) {
     if (hook_) hook_(steps_);
     ++steps_;
+    context_.comm.begin_step(mark_of(plan));
     logits_ = Tensor();  // back to the pool before the pass asks for it
     logits_ = context_.backend.run_pass(
         build_step(plan), [this](const Step& step) { return model_.forward(step, cache_); });
@@ -75,6 +85,7 @@ std::span<const LogitReply> Executor::run(const StepPlan& plan) {
        .allowed = std::span(allowed_).subspan(static_cast<std::size_t>(ids.begin),
                                               static_cast<std::size_t>(ids.size()))},
       queries_, replies_);
+  if (plan.command == Command::step) context_.comm.end_step();
   return replies_;
 }
 

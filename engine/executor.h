@@ -24,6 +24,7 @@ class Executor {
   std::span<const LogitReply> run(const StepPlan& plan);
 
  private:
+  StepMark mark_of(const StepPlan& plan) const;
   Step build_step(const StepPlan& plan);
   Tensor rows_of_last_step(const StepPlan& plan);
 
