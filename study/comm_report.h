@@ -51,8 +51,8 @@ struct SizeBucket {
 
 struct ReportQuestion {
   bool per_layer = false;
-  std::optional<ModelConfig> model;  ///< to check the counts and bytes of its all-reduces
-  std::optional<LinkCost> link;      ///< none: fitted to the run, if it has calls of two sizes
+  std::optional<ModelConfig> model = {};  ///< to check the counts and bytes of its all-reduces
+  std::optional<LinkCost> link = {};      ///< none: fitted to the run, if it has calls of two sizes
 };
 
 struct CommReport {
