@@ -57,6 +57,16 @@ class Communicator {
   /// says. T and n are the same on all ranks.
   virtual void all_reduce(Site site, const Tensor& addend, const ResidualUpdate& update) = 0;
 
+  /// True: a pass that can should compute in two parts whose sums go on in the background, by the
+  /// two calls below.
+  virtual bool overlaps() const { return false; }
+  /// An all_reduce in two parts. The addend stays as it is until finish_all_reduce() has applied
+  /// its sum; that takes the oldest one started. At most kMostStarted may be under way, and
+  /// meanwhile no other collective may be called.
+  static constexpr int kMostStarted = 2;
+  virtual void start_all_reduce(Site site, const Tensor& addend);
+  virtual void finish_all_reduce(const ResidualUpdate& update);
+
   /// The root's bytes arrive in `message` of every other rank, resized to fit.
   virtual void broadcast(Site site, std::vector<std::byte>& message, int root) = 0;
 
