@@ -224,6 +224,10 @@ class Backend {
   virtual void download(const Tensor& from, std::span<float> to) = 0;
   virtual void synchronize() = 0;
 
+  /// `poll` is called now and then on the caller's thread while it computes; empty: no more. A back
+  /// end whose caller does not compute need not call it.
+  virtual void set_poll(std::function<void()> /*poll*/) {}
+
   /// Runs `pass`, which enqueues one forward pass over the step that it is given and returns its
   /// logits. A back end may pad the step, and may record what a pass enqueues and replay it for
   /// later steps of the same form instead of calling `pass`: so all that varies from step to step

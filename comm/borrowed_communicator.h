@@ -37,6 +37,7 @@ class BorrowedCommunicator final : public Communicator {
   void barrier(Site site) override { to_.barrier(site); }
   void begin_step(const StepMark& step) override { to_.begin_step(step); }
   void end_step() override { to_.end_step(); }
+  CallLog* log() override { return to_.log(); }
   bool recordable() const override { return to_.recordable(); }
 
  private:

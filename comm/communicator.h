@@ -35,6 +35,8 @@ struct StepMark {
 };
 std::string_view phase_text(Phase phase);  ///< "prefill"
 
+struct CallLog;
+
 /// One rank's end of a group. Every member calls the same functions in the same order. A member
 /// that does not come within the time limit ends the wait with Error(ExitCode::peer) that names
 /// the rank that is missing, the site and the call's sequence number.
@@ -80,6 +82,9 @@ class Communicator {
   /// alike.
   virtual void begin_step(const StepMark& /*step*/) {}
   virtual void end_step() {}
+
+  /// Where this rank's calls are recorded, once it has a capacity; none: nowhere.
+  virtual CallLog* log() { return nullptr; }
 
   /// True: an all-reduce is enqueued on the device without the host's help, so that a pass with
   /// its all-reduces may be recorded and replayed.

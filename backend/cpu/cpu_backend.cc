@@ -57,6 +57,7 @@ class CpuBackend final : public Backend {
     static_cast<void>(detected_cpu_features());  // now, not in the first product
   }
 
+  void set_poll(std::function<void()> poll) override { threads_.set_poll(std::move(poll)); }
   std::string describe() const override {
     return "cpu " + describe_cpu_instructions() + " " + std::to_string(threads_.size()) +
            (threads_.size() == 1 ? " thread" : " threads");

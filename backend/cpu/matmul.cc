@@ -187,6 +187,7 @@ void Matmul::run_pieces(const Call& call, const QuantisedRows* quantised, std::i
               .first = first * piece,
               .columns = count * piece},
              worker);
+    threads_.poll(worker);
     begin += count;
   }
 }
