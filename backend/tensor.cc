@@ -5,11 +5,16 @@
 namespace shardlm {
 
 Tensor Tensor::borrow(float* data, std::int64_t rows, std::int64_t cols) {
+  return borrow(reinterpret_cast<std::byte*>(data), rows, cols, DType::f32);
+}
+
+Tensor Tensor::borrow(std::byte* data, std::int64_t rows, std::int64_t cols, DType dtype) {
   Tensor t;
-  t.data_ = reinterpret_cast<std::byte*>(data);
+  t.data_ = data;
   t.rows_ = rows;
   t.cols_ = cols;
   t.stride_ = cols;
+  t.dtype_ = dtype;
   return t;
 }
 
