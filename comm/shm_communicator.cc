@@ -24,6 +24,18 @@ void store(std::uint64_t& word, std::uint64_t value, std::memory_order order) {
   std::atomic_ref(word).store(value, order);
 }
 
+std::int64_t element_bytes(DType dtype) { return static_cast<std::int64_t>(bits(dtype)) / 8; }
+
+Tensor borrow(std::byte* at, std::int64_t rows, std::int64_t cols, DType dtype) {
+  if (dtype == DType::i64) return Tensor::borrow(reinterpret_cast<std::int64_t*>(at), rows, cols);
+  return Tensor::borrow(reinterpret_cast<float*>(at), rows, cols);
+}
+
+template <class T>
+void add(const T* from, std::int64_t n, bool first, T* to) {
+  for (std::int64_t i = 0; i < n; ++i) to[i] = first ? from[i] : to[i] + from[i];
+}
+
 std::uint64_t shape_word(const Tensor& t) {
   return static_cast<std::uint64_t>(t.rows()) << 32 | static_cast<std::uint64_t>(t.cols());
 }
@@ -175,27 +187,32 @@ Call ShmCommunicator::begin(Op op, Site site) {
 
 std::optional<Tensor> ShmCommunicator::addend(Site site, std::int64_t rows, std::int64_t cols,
                                               DType dtype) {
-  if (dtype != DType::f32) return std::nullopt;
-  const std::int64_t bytes = rows * cols * static_cast<std::int64_t>(sizeof(float));
+  const std::int64_t bytes = rows * cols * element_bytes(dtype);
   if (bytes == 0 || std::cmp_greater(bytes, slot_bytes_)) return std::nullopt;
   wait_for_slot({Op::all_reduce, site, calls_ + 1}, phase_ + 1);
   addend_given_ = true;
-  return Tensor::borrow(reinterpret_cast<float*>(slot(rank_, phase_ + 1)), rows, cols);
+  return borrow(slot(rank_, phase_ + 1), rows, cols, dtype);
 }
 
 // Brings the ranks' equal parts [rows, cols], each within a slot, into addends_.
 void ShmCommunicator::exchange(const Call& call, const Label& label, const Tensor& part) {
   next_phase(call);
-  const auto floats = static_cast<std::size_t>(part.elements());
-  auto* const mine = reinterpret_cast<float*>(slot(rank_));
-  const bool in_place = floats > 0 && part.address(0) == slot(rank_);
-  if (floats > 0 && !in_place) backend_.download(part, {mine, floats});
+  const auto elements = static_cast<std::size_t>(part.elements());
+  const bool in_place = elements > 0 && part.address(0) == slot(rank_);
+  if (elements > 0 && !in_place && part.dtype() == DType::f32) {
+    backend_.download(part, {reinterpret_cast<float*>(slot(rank_)), elements});
+  } else if (!in_place) {  // fixed point: of the host alone
+    const auto row_bytes = static_cast<std::size_t>(part.cols() * element_bytes(part.dtype()));
+    for (std::int64_t t = 0; t < part.rows(); ++t) {
+      std::copy_n(part.address(t), row_bytes, slot(rank_) + static_cast<std::size_t>(t) * row_bytes);
+    }
+  }
   arrive(label);
   wait_for_all(call);
   check_labels(call, label, true);
   for (int r = 0; r < size_; ++r) {
     addends_[static_cast<std::size_t>(r)] =
-        Tensor::borrow(reinterpret_cast<float*>(slot(r)), part.rows(), part.cols());
+        borrow(slot(r), part.rows(), part.cols(), part.dtype());
   }
 }
 
@@ -203,8 +220,9 @@ void ShmCommunicator::all_reduce(Site site, const Tensor& addend, const Residual
   check_update(addend, update);
   const Call call = begin(Op::all_reduce, site);
   const Label label = label_of(call, shape_word(addend));
-  const auto slot_floats = static_cast<std::int64_t>(slot_bytes_ / sizeof(float));
-  const std::int64_t rows_at_once = slot_floats / std::max<std::int64_t>(addend.cols(), 1);
+  const std::int64_t slot_elements =
+      static_cast<std::int64_t>(slot_bytes_) / element_bytes(addend.dtype());
+  const std::int64_t rows_at_once = slot_elements / std::max<std::int64_t>(addend.cols(), 1);
   if (rows_at_once == 0 && addend.rows() > 0) {
     for (std::int64_t t = 0; t < addend.rows(); ++t) {
       all_reduce_wide_row(call, label, addend.row_range(t, t + 1), update, t);
@@ -224,20 +242,24 @@ void ShmCommunicator::all_reduce(Site site, const Tensor& addend, const Residual
 
 void ShmCommunicator::all_reduce_wide_row(const Call& call, const Label& label, const Tensor& row,
                                           const ResidualUpdate& update, std::int64_t at) {
-  const auto slot_floats = static_cast<std::int64_t>(slot_bytes_ / sizeof(float));
-  sum_.resize(static_cast<std::size_t>(row.cols()));
-  for (std::int64_t begin_col = 0; begin_col < row.cols(); begin_col += slot_floats) {
-    const std::int64_t end_col = std::min(row.cols(), begin_col + slot_floats);
+  const bool fixed = row.dtype() == DType::i64;
+  const std::int64_t at_once =
+      static_cast<std::int64_t>(slot_bytes_) / element_bytes(row.dtype());
+  fixed ? fixed_sum_.resize(static_cast<std::size_t>(row.cols()))
+        : sum_.resize(static_cast<std::size_t>(row.cols()));
+  for (std::int64_t begin_col = 0; begin_col < row.cols(); begin_col += at_once) {
+    const std::int64_t end_col = std::min(row.cols(), begin_col + at_once);
     exchange(call, label, row.columns(begin_col, end_col));
-    float* const sum = sum_.data() + begin_col;
-    std::copy_n(addends_[0].row(0), end_col - begin_col, sum);
-    for (int r = 1; r < size_; ++r) {
-      const float* const addend = addends_[static_cast<std::size_t>(r)].row(0);
-      for (std::int64_t j = 0; j < end_col - begin_col; ++j) sum[j] += addend[j];
+    const std::int64_t n = end_col - begin_col;
+    for (int r = 0; r < size_; ++r) {
+      const Tensor& addend = addends_[static_cast<std::size_t>(r)];
+      fixed ? add(addend.fixed_row(0), n, r == 0, fixed_sum_.data() + begin_col)
+            : add(addend.row(0), n, r == 0, sum_.data() + begin_col);
     }
     finish();
   }
-  const Tensor sum = Tensor::borrow(sum_.data(), 1, row.cols());
+  const Tensor sum = fixed ? Tensor::borrow(fixed_sum_.data(), 1, row.cols())
+                           : Tensor::borrow(sum_.data(), 1, row.cols());
   update_residual_rows(backend_, {&sum, 1}, update, at, at + 1);
   backend_.synchronize();  // sum_ is used again
 }

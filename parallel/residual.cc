@@ -5,10 +5,14 @@
 
 namespace shardlm {
 
-Tensor allocate_addend(const Context& context, Site site, std::int64_t rows, std::int64_t cols) {
+Tensor allocate_addend(const Context& context, Site site, std::int64_t rows, std::int64_t cols,
+                       DType dtype) {
   if (!context.tap.listening()) {  // a dump gathers in between
-    if (std::optional<Tensor> place = context.comm.addend(site, rows, cols)) return *place;
+    if (std::optional<Tensor> place = context.comm.addend(site, rows, cols, dtype)) {
+      return *place;
+    }
   }
+  if (dtype == DType::i64) return context.backend.allocate_fixed(rows, cols);
   return context.backend.allocate(rows, cols);
 }
 
