@@ -19,8 +19,10 @@ namespace {
 /// What of a GPT-2 is sharded.
 struct Shards {
   Shards(const ModelConfig& config, const Context& context)
-      : heads(context, config.n_head),
-        mlp(context, config.n_inner, column_block(context.backend.precision())),
+      : heads(context, config.n_head,
+              head_block(context.backend.precision(), context.reduction, config.head_dim())),
+        mlp(context, config.n_inner,
+            column_block(context.backend.precision(), context.reduction)),
         vocab(context, config.vocab_size) {}
   Share heads, mlp, vocab;
 };
@@ -60,12 +62,13 @@ Gpt2Block::Gpt2Block(const ModelConfig& c, WeightSource& weights, const Context&
                    fused_qkv_columns(shards.heads.mine, c.n_head, c.head_dim())),
       attention_(context, name + "attn", shards.heads.all, c.head_dim(), attention_scale(c, layer)),
       attn_c_proj_(context, weights, name + "attn.c_proj", c.n_embd, c.n_embd,
-                   scaled(shards.heads.mine, c.head_dim()),
+                   scaled(shards.heads.mine, c.head_dim()), shards.heads.all.block() * c.head_dim(),
                    {{SiteKind::attn_out, layer}, name + "attn.c_proj", name + "resid_1"}),
       ln_2_(context, weights, name + "ln_2", c.n_embd, c.layer_norm_epsilon),
       mlp_c_fc_(context, weights, name + "mlp.c_fc", c.n_embd, c.n_inner, {shards.mlp.mine}),
       act_(context, c.activation, shards.mlp.all, name + "mlp.c_fc", name + "mlp.act"),
       mlp_c_proj_(context, weights, name + "mlp.c_proj", c.n_inner, c.n_embd, shards.mlp.mine,
+                  shards.mlp.all.block(),
                   {{SiteKind::mlp_out, layer}, name + "mlp.c_proj", name + "resid_2"}) {}
 
 // Lanes take turns at each sum: usually there is one, the whole step.

@@ -5,11 +5,15 @@
 
 namespace shardlm {
 
-Tensor allocate_addend(const Context& context, Site site, std::int64_t rows, std::int64_t cols) {
+Tensor allocate_addend(const Context& context, Site site, std::int64_t rows, std::int64_t cols,
+                       DType dtype) {
   // A dump gathers in between; a sum in the background may stand before.
   if (!context.tap.listening() && !context.comm.overlaps()) {
-    if (std::optional<Tensor> place = context.comm.addend(site, rows, cols)) return *place;
+    if (std::optional<Tensor> place = context.comm.addend(site, rows, cols, dtype)) {
+      return *place;
+    }
   }
+  if (dtype == DType::i64) return context.backend.allocate_fixed(rows, cols);
   return context.backend.allocate(rows, cols);
 }
 

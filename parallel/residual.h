@@ -38,9 +38,10 @@ class [[nodiscard]] Partial {
 };
 
 /// Where a layer writes its addend [rows, cols] for the all-reduce at `site`: where the
-/// communicator wants it, else in a tensor of the back end. No other collective may come before
+/// communicator wants it, else in a tensor of the back end; float32 or fixed point (i64). No other collective may come before
 /// that all-reduce.
-Tensor allocate_addend(const Context& context, Site site, std::int64_t rows, std::int64_t cols);
+Tensor allocate_addend(const Context& context, Site site, std::int64_t rows, std::int64_t cols,
+                       DType dtype = DType::f32);
 
 /// The residual stream [T, n_embd], equal on all ranks. add() leaves the reduction pending (or
 /// starts it, where the communicator overlaps), so that the normed() that follows does all-reduce +
