@@ -20,6 +20,7 @@ struct CallRecord {
   std::int64_t wire_tx = -1;   ///< sent by this rank, or written for its peers to read; -1: unknown
   std::int64_t start = 0;      ///< the rank entered the call
   std::int64_t end = 0;        ///< and left it
+  std::int64_t blocked = -1;   ///< so much of it held up this rank's computing; -1: all
   std::int64_t wait = -1;      ///< from `start` until all had entered; -1: this rank cannot tell
   std::int32_t root = -1;      ///< of a broadcast or a gather
   DType dtype = DType::u8;     ///< of the message
