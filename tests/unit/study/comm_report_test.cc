@@ -209,6 +209,24 @@ TEST(CommReport, AsTextAndAsJson) {
   EXPECT_NEAR(json["phases"][0]["parallel_efficiency"].get<double>(), 0.6, 1e-12);
 }
 
+TEST(CommReport, TellsWhatIsHiddenBehindComputation) {
+  MadeUp made(2, 0, 1000);
+  made.step({1, Phase::prefill, 9}, {{0, 1000}, {0, 1000}});
+  // Rank 0: 200 to 500, of which the last 60 held it up; it waited until 450.
+  made.sum({SiteKind::embed}, 24, {{200, 500}, {450, 500}});
+  made.ranks()[0].calls[0].blocked = 60;
+  made.ranks()[1].calls[0].blocked = 0;
+  const CommReport report = make_comm_report(made.merge(), {});
+  EXPECT_NEAR(report.ranks[0].wait_s, 10 * kS, 1e-15);
+  EXPECT_NEAR(report.ranks[0].transfer_s, 50 * kS, 1e-15);
+  EXPECT_NEAR(report.ranks[0].compute_s, 940 * kS, 1e-15);
+  EXPECT_NEAR(report.ranks[1].compute_s, 1000 * kS, 1e-15);
+  EXPECT_NEAR(report.sites[0].call_ms, 175 * kMs, 1e-12);
+  EXPECT_NEAR(report.sites[0].hidden_ms, 145 * kMs, 1e-12);  // (240 + 50) / 2
+  EXPECT_NEAR(report.phases[0].overlap(), 290.0 / 350, 1e-12);
+  EXPECT_TRUE(report.sums_close());
+}
+
 TEST(CommReport, OfOneRankWithoutCalls) {
   MadeUp made(1, 0, 1000);
   made.step({1, Phase::prefill, 5}, {{100, 400}});
