@@ -4,9 +4,10 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
-#include "comm/shm_communicator.h"
+#include "comm/shm_team.h"
 
 namespace shardlm {
 
@@ -49,6 +50,8 @@ class MpiWorld {
   int node_rank() const { return node_rank_; }  ///< among the ranks that share memory
   int node_size() const { return node_size_; }
   bool one_node() const { return node_size_ == size_; }
+  /// The lowest rank of each rank's node: equal numbers share memory.
+  const std::vector<int>& nodes() const { return nodes_; }
   const CoreShare& core_share() const { return core_share_; }
   bool oversubscribed() const { return node_size_ > core_share_.node_cores; }
   const std::string& host_name() const { return host_name_; }
@@ -71,6 +74,7 @@ class MpiWorld {
   int exceptions_at_start_;
   int rank_ = 0, size_ = 1, node_rank_ = 0, node_size_ = 1;
   CoreShare core_share_;
+  std::vector<int> nodes_ = {0};
   std::string host_name_;
   std::unique_ptr<MpiHandles> handles_;
 };

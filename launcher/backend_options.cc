@@ -35,6 +35,17 @@ std::vector<std::string> misfits_of_cuda(const EngineOptions& o) {
   if (is_quantised(precision.weights)) {
     misfits.push_back(fmt::format("--dtype {} ({})", dtype_name(precision.weights), kFloat));
   }
+  if (o.communication.overlap != OverlapChoice::none) {
+    misfits.push_back(fmt::format("--overlap {} (its sums are in the stream of its work)",
+                                  overlap_name(o.communication.overlap)));
+  }
+  if (o.communication.allreduce != "auto") {
+    misfits.push_back(fmt::format("--allreduce {} (choose with --comm nccl, ipc or staged)",
+                                  o.communication.allreduce));
+  }
+  if (o.communication.wire != WireFormat::f32) {
+    misfits.push_back(fmt::format("--wire {} (it sums in f32)", name(o.communication.wire)));
+  }
   if (precision.kv == DType::i8) misfits.push_back(fmt::format("--kv-dtype int8 ({})", kFloat));
   if (o.comm == CommChoice::shared_memory || o.comm == CommChoice::mpi) {
     misfits.push_back(fmt::format("--comm {} (it sums on the host; staged is its like for GPUs)",
@@ -54,6 +65,11 @@ std::string backend_name(BackendChoice choice) {
 
 std::string comm_name(CommChoice choice) {
   constexpr std::array names = {"auto", "shm", "mpi", "nccl", "ipc", "staged"};
+  return names.at(static_cast<std::size_t>(choice));
+}
+
+std::string overlap_name(OverlapChoice choice) {
+  constexpr std::array names = {"none", "poll", "thread"};
   return names.at(static_cast<std::size_t>(choice));
 }
 

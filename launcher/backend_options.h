@@ -34,6 +34,7 @@ std::string backend_name(BackendKind kind);
 /// The words of the options: "auto", "nccl"; "bf16".
 std::string backend_name(BackendChoice choice);
 std::string comm_name(CommChoice choice);
+std::string overlap_name(OverlapChoice choice);
 std::string dtype_name(DType dtype);
 
 /// Keys and values `automatic`: as the weights, beside int8 and int4 float16. Activations are of

@@ -124,6 +124,8 @@ void check_complete(const BenchOptions& options) {
   }
 }
 
+void check_complete(const TuneOptions&) {}
+
 void check_complete(const VersionOptions&) {}
 
 }  // namespace shardlm

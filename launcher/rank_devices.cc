@@ -1,9 +1,14 @@
 #include "launcher/rank_devices.h"
 
+#include <fmt/format.h>
+
+#include <array>
+
 #include "backend/cpu/cpu_backend.h"
 #include "base/log.h"
 #include "comm/agreement.h"
 #include "comm/make_communicator.h"
+#include "launcher/allreduce_choice.h"
 #include "launcher/errors.h"
 #include "launcher/gpu_messages.h"
 
@@ -31,16 +36,26 @@ void make_backends(RankDevices& devices, const EngineOptions& options, int rank,
                                   .graphs = options.graphs.value_or(true)});
 }
 
+Overlap overlap_of(OverlapChoice choice) {
+  constexpr std::array values = {Overlap::none, Overlap::poll, Overlap::thread};
+  return values.at(static_cast<std::size_t>(choice));
+}
+
 std::unique_ptr<Communicator> make_comm(const RankDevices& devices, const EngineOptions& options,
-                                        const MpiWorld& world) {
-  const Deadlines deadlines{.collective_s = options.timeout_s, .load_s = options.load_timeout_s};
+                                        const AllReduceDecision& allreduce, const MpiWorld& world) {
   const std::string name = comm_name(options.comm);
-  if (devices.decision.kind == BackendKind::cpu) {
-    return make_communicator(world, *devices.own, name, deadlines);
+  CommSettings settings{
+      .deadlines = {.collective_s = options.timeout_s, .load_s = options.load_timeout_s}};
+  if (devices.decision.kind == BackendKind::cuda) {
+    return make_gpu_communicator(make_communicator(world, *devices.host, settings), *devices.own,
+                                 name, devices.decision.placement(world.rank()),
+                                 settings.deadlines);
   }
-  return make_gpu_communicator(make_communicator(world, *devices.host, "auto", deadlines),
-                               *devices.own, name, devices.decision.placement(world.rank()),
-                               deadlines);
+  settings.transport = name;
+  settings.table = allreduce.table;
+  settings.wire = options.communication.wire;
+  settings.overlap = overlap_of(options.communication.overlap);
+  return make_communicator(world, *devices.own, settings);
 }
 
 }  // namespace
@@ -69,7 +84,11 @@ RankDevices make_rank_devices(const Job& job, const EngineOptions& options, int 
   RankDevices devices;
   devices.decision = agree_on_backend(job, options);
   agree(job.control, caught([&] { make_backends(devices, options, job.world.rank(), threads); }));
-  agree(job.control, caught([&] { devices.comm = make_comm(devices, options, job.world); }));
+  AllReduceDecision allreduce;
+  if (devices.decision.kind == BackendKind::cpu) allreduce = decide_allreduce(job, options);
+  agree(job.control,
+        caught([&] { devices.comm = make_comm(devices, options, allreduce, job.world); }));
+  devices.allreduce_source = allreduce.source;
   return devices;
 }
 
@@ -77,7 +96,10 @@ void log_choice(const RankDevices& devices, const EngineOptions& options,
                 const std::string& threads) {
   if (devices.comm->rank() != 0) return;
   std::string line = decision_line(devices.decision, devices.comm->describe());
-  if (devices.decision.kind == BackendKind::cpu) line += "; " + threads;
+  if (devices.decision.kind == BackendKind::cpu) {
+    if (devices.comm->size() > 1) line += fmt::format(" ({})", devices.allreduce_source);
+    line += "; " + threads;
+  }
   options.backend == BackendChoice::automatic ? log::info(line) : log::verbose(line);
   for (const std::string& note : notes_without_effect(options, devices.decision.kind)) {
     log::info(note);
