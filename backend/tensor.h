@@ -34,6 +34,7 @@ class Tensor {
 
   /// A float32 view of memory that someone else owns for longer (a shared-memory slot).
   static Tensor borrow(float* data, std::int64_t rows, std::int64_t cols);
+  /// The same of any type; `data` is aligned to its elements.
   static Tensor borrow(std::byte* data, std::int64_t rows, std::int64_t cols, DType dtype);
 
   std::int64_t rows() const { return rows_; }
