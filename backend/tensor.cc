@@ -4,10 +4,6 @@
 
 namespace shardlm {
 
-Tensor Tensor::borrow(float* data, std::int64_t rows, std::int64_t cols) {
-  return borrow(reinterpret_cast<std::byte*>(data), rows, cols, DType::f32);
-}
-
 Tensor Tensor::borrow(std::byte* data, std::int64_t rows, std::int64_t cols, DType dtype) {
   Tensor t;
   t.data_ = data;
@@ -16,6 +12,14 @@ Tensor Tensor::borrow(std::byte* data, std::int64_t rows, std::int64_t cols, DTy
   t.stride_ = cols;
   t.dtype_ = dtype;
   return t;
+}
+
+Tensor Tensor::borrow(float* data, std::int64_t rows, std::int64_t cols) {
+  return borrow(reinterpret_cast<std::byte*>(data), rows, cols, DType::f32);
+}
+
+Tensor Tensor::borrow(std::int64_t* data, std::int64_t rows, std::int64_t cols) {
+  return borrow(reinterpret_cast<std::byte*>(data), rows, cols, DType::i64);
 }
 
 Tensor Tensor::row_range(std::int64_t begin, std::int64_t end) const {

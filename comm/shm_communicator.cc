@@ -56,7 +56,8 @@ void ShmCommunicator::all_reduce_wide_row(const Call& call, const Tensor& row,
     }
     reducer_.release();
   }
-  const Tensor sum = Tensor::borrow(sum_.data(), 1, row.cols());
+  const Tensor sum = fixed ? Tensor::borrow(fixed_sum_.data(), 1, row.cols())
+                           : Tensor::borrow(sum_.data(), 1, row.cols());
   update_residual_rows(backend_, {&sum, 1}, update, at, at + 1);
   backend_.synchronize();  // sum_ is used again
 }
