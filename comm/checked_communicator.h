@@ -32,8 +32,11 @@ class CheckedCommunicator final : public Communicator {
   void barrier(Site site) override;
   void begin_step(const StepMark& step) override { to_.begin_step(step); }
   void end_step() override { to_.end_step(); }
-  /// A replayed pass would make its calls unseen.
+  CallLog* log() override { return to_.log(); }
+  /// A replayed pass would make its calls unseen, and one in the background is a call at a time
+  /// that no other rank knows: neither is done.
   bool recordable() const override { return false; }
+  bool overlaps() const override { return false; }
 
  private:
   /// What must be equal on all ranks.

@@ -31,6 +31,10 @@ RunObserver::RunObserver(Communicator& comm, CallLog& log, RankIdentity who,
                          ObserverOptions options)
     : comm_(comm), log_(log), who_(std::move(who)), options_(std::move(options)) {
   if (options_.collective()) first_offsets_ = measure_clock_offsets(comm_, who_.machine);
+  if (!log_.on() && options_.wanted()) {
+    log_.calls = RecordRing<CallRecord>(options_.calls);
+    log_.steps = RecordRing<StepRecord>(options_.steps);
+  }
   log_.calls.clear();
   log_.steps.clear();
   first_ = run_ = TickAnchor::now();
