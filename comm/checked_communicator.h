@@ -33,6 +33,8 @@ class CheckedCommunicator final : public Communicator {
   void begin_step(const StepMark& step) override { to_.begin_step(step); }
   void end_step() override { to_.end_step(); }
   CallLog* log() override { return to_.log(); }
+  void record_device_calls(std::size_t capacity) override { to_.record_device_calls(capacity); }
+  const CallLog* device_log() override { return to_.device_log(); }
   /// A replayed pass would make its calls unseen, and one in the background is a call at a time
   /// that no other rank knows: neither is done.
   bool recordable() const override { return false; }
