@@ -68,8 +68,9 @@ make_hosts() {
       # namespace may use: what the machine has chosen may pace, and is then no plain link.
       echo 0 >/proc/sys/net/ipv4/tcp_slow_start_after_idle
       echo reno >/proc/sys/net/ipv4/tcp_congestion_control
+      echo "$3" >/proc/sys/net/ipv4/tcp_retries2
       touch "$2/up.$1"
-      exec sleep infinity' sh "$h" "$state" </dev/null >&2 &
+      exec sleep infinity' sh "$h" "$state" "$CLUSTER_TCP_RETRIES" </dev/null >&2 &
     pids[h]=$!
     cores_of "$h" >"$state/cores.$(address "$h")"
     echo "${pids[h]}" >"$state/pid.$(address "$h")"
@@ -192,7 +193,8 @@ cut_in_time() {
 
 # Sets `launch`. Addresses, not names: mpirun takes a host for itself by its name. The networks by
 # subnet, always. Ranks of one host over shared memory, without reading each other's memory, which
-# containers forbid; other transports would find a way round the link.
+# containers forbid; other transports would find a way round the link. Keepalive: mpirun and its
+# daemons would otherwise notice only after minutes that a silent host is gone.
 make_command() {
   local h list=() total=0 delayed=(--mca pml ob1 --mca btl_tcp_if_include "$subnet.0/24")
   for ((h = 0; h < hosts; ++h)); do
@@ -208,7 +210,8 @@ make_command() {
   else
     launch+=(--map-by slot --oversubscribe --mca btl "self,vader,tcp"
       --mca btl_vader_single_copy_mechanism none --mca plm rsh --mca plm_rsh_agent "$state/on"
-      --mca plm_rsh_no_tree_spawn 1 --mca oob_tcp_if_include "$subnet.0/24")
+      --mca plm_rsh_no_tree_spawn 1 --mca oob_tcp_if_include "$subnet.0/24"
+      --mca oob_tcp_keepalive_time 10 --mca oob_tcp_keepalive_intvl 2 --mca oob_tcp_keepalive_probes 5)
   fi
   launch+=("${mpirun_options[@]}" "$@")
 }
