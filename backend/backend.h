@@ -15,7 +15,9 @@
 #include <string>
 #include <vector>
 
+#include "backend/fixed_point.h"
 #include "backend/tensor.h"
+#include "base/error.h"
 
 namespace shardlm {
 
@@ -31,6 +33,13 @@ struct Precision {
 /// The type of the vocabulary's tables (embedding and head) beside such weights: int4 costs too
 /// much there, since every logit hangs on one row.
 inline DType table_type(DType weights) { return weights == DType::q4 ? DType::q8 : weights; }
+
+/// Inputs that a block of matmul_fixed must be a multiple of: those that stand in one piece in a
+/// matrix of such weights.
+inline std::int64_t fixed_granule(DType weights) {
+  if (weights == DType::q8 || weights == DType::q4) return kQuantBlock;
+  return weights == DType::bf16 ? 2 : 1;
+}
 
 /// A device's memory, where it is apart from the host's.
 struct DeviceMemory {
@@ -214,6 +223,10 @@ class Backend {
   Tensor allocate_activation(std::int64_t rows, std::int64_t cols) {
     return take(rows, cols, precision().activations);
   }
+  /// For matmul_fixed.
+  Tensor allocate_fixed(std::int64_t rows, std::int64_t cols) {
+    return take(rows, cols, DType::i64);
+  }
   virtual std::size_t allocations() const = 0;  ///< how often the pool had to grow
   virtual std::unique_ptr<WeightMatrix> make_matrix(const MatrixSource& source) = 0;
   virtual std::unique_ptr<KvStorage> make_kv_storage(std::int64_t n_head, std::int64_t head_dim,
@@ -223,6 +236,10 @@ class Backend {
   virtual void upload(std::span<const float> from, const Tensor& to) = 0;
   virtual void download(const Tensor& from, std::span<float> to) = 0;
   virtual void synchronize() = 0;
+
+  /// `poll` is called now and then on the caller's thread while it computes; empty: no more. A back
+  /// end whose caller does not compute need not call it.
+  virtual void set_poll(std::function<void()> /*poll*/) {}
 
   /// Runs `pass`, which enqueues one forward pass over the step that it is given and returns its
   /// logits. A back end may pad the step, and may record what a pass enqueues and replay it for
@@ -242,6 +259,16 @@ class Backend {
   /// multiply-adds that starts at the bias (or 0), whatever T and whatever columns are here.
   virtual void matmul(const Tensor& x, const WeightMatrix& w, const Tensor* bias,
                       const Tensor& out) = 0;
+  /// out [T, n], DType::i64: x w in fixed point (backend/fixed_point.h), the inputs cut into blocks
+  /// of `block`, a multiple of fixed_granule(). Returns the first block's sum that does not fit, by
+  /// row and output; `out` then means nothing. The CPU back end's alone.
+  virtual std::optional<FixedMisfit> matmul_fixed(const Tensor& /*x*/, const WeightMatrix& /*w*/,
+                                                  std::int64_t /*block*/, const Tensor& /*out*/) {
+    fail(ExitCode::usage, {.what = "exact sums",
+                           .expected = "the CPU back end",
+                           .found = describe(),
+                           .remedy = "use --backend cpu, or --reduction ordered"});
+  }
   /// out = activation(x w + bias), fused where the back end can.
   virtual void matmul_activate(const Tensor& x, const WeightMatrix& w, const Tensor* bias,
                                Activation kind, const Tensor& out) {
@@ -265,7 +292,8 @@ class Backend {
     attention(qkv.columns(0, width), qkv.columns(width, 2 * width),
               qkv.columns(2 * width, 3 * width), cache, sequences, scale, out);
   }
-  /// See ResidualUpdate. The addends [T, n] may stand in memory of other ranks.
+  /// See ResidualUpdate. The addends [T, n] may stand in memory of other ranks. On the CPU they may
+  /// be in fixed point (DType::i64, all of them): their sum, of integers, becomes one float addend.
   virtual void update_residual(std::span<const Tensor> addends, const ResidualUpdate& update) = 0;
   /// Row by row: best candidates, log-sum-exp and more of a vocabulary shard (row i of the tensor
   /// answers queries[i]).

@@ -4,13 +4,22 @@
 
 namespace shardlm {
 
-Tensor Tensor::borrow(float* data, std::int64_t rows, std::int64_t cols) {
+Tensor Tensor::borrow(std::byte* data, std::int64_t rows, std::int64_t cols, DType dtype) {
   Tensor t;
-  t.data_ = reinterpret_cast<std::byte*>(data);
+  t.data_ = data;
   t.rows_ = rows;
   t.cols_ = cols;
   t.stride_ = cols;
+  t.dtype_ = dtype;
   return t;
+}
+
+Tensor Tensor::borrow(float* data, std::int64_t rows, std::int64_t cols) {
+  return borrow(reinterpret_cast<std::byte*>(data), rows, cols, DType::f32);
+}
+
+Tensor Tensor::borrow(std::int64_t* data, std::int64_t rows, std::int64_t cols) {
+  return borrow(reinterpret_cast<std::byte*>(data), rows, cols, DType::i64);
 }
 
 Tensor Tensor::row_range(std::int64_t begin, std::int64_t end) const {

@@ -34,6 +34,10 @@ class Tensor {
 
   /// A float32 view of memory that someone else owns for longer (a shared-memory slot).
   static Tensor borrow(float* data, std::int64_t rows, std::int64_t cols);
+  /// The same of any type; `data` is aligned to its elements.
+  static Tensor borrow(std::byte* data, std::int64_t rows, std::int64_t cols, DType dtype);
+  /// The same of fixed point.
+  static Tensor borrow(std::int64_t* data, std::int64_t rows, std::int64_t cols);
 
   std::int64_t rows() const { return rows_; }
   std::int64_t cols() const { return cols_; }
@@ -48,11 +52,16 @@ class Tensor {
   }
   /// The same of a float32 tensor.
   float* row(std::int64_t i) const { return reinterpret_cast<float*>(data_) + i * stride_; }
+  /// The same of a tensor in fixed point (DType::i64, backend/fixed_point.h).
+  std::int64_t* fixed_row(std::int64_t i) const {
+    return reinterpret_cast<std::int64_t*>(data_) + i * stride_;
+  }
 
   Tensor row_range(std::int64_t begin, std::int64_t end) const;  ///< [end - begin, cols]
   Tensor columns(std::int64_t begin, std::int64_t end) const;    ///< [rows, end - begin]
 
  private:
+
   std::shared_ptr<Buffer> buffer_;
   std::byte* data_ = nullptr;
   std::int64_t rows_ = 0, cols_ = 0, stride_ = 0;

@@ -20,6 +20,13 @@ class BorrowedCommunicator final : public Communicator {
   void all_reduce(Site site, const Tensor& addend, const ResidualUpdate& update) override {
     to_.all_reduce(site, addend, update);
   }
+  bool overlaps() const override { return to_.overlaps(); }
+  void start_all_reduce(Site site, const Tensor& addend) override {
+    to_.start_all_reduce(site, addend);
+  }
+  void finish_all_reduce(const ResidualUpdate& update) override {
+    to_.finish_all_reduce(update);
+  }
   void broadcast(Site site, std::vector<std::byte>& message, int root) override {
     to_.broadcast(site, message, root);
   }
@@ -30,6 +37,7 @@ class BorrowedCommunicator final : public Communicator {
   void barrier(Site site) override { to_.barrier(site); }
   void begin_step(const StepMark& step) override { to_.begin_step(step); }
   void end_step() override { to_.end_step(); }
+  CallLog* log() override { return to_.log(); }
   bool recordable() const override { return to_.recordable(); }
 
  private:

@@ -34,8 +34,10 @@ std::string call_text(const Call& call) {
 double wait_limit(const Call& call, bool waits_for_root, const Deadlines& deadlines) {
   const double limit = call.site.kind == SiteKind::load ? deadlines.load_s : deadlines.collective_s;
   if (limit <= 0) return 0;
-  return call.op == Op::broadcast && waits_for_root ? limit + kCoordinatorFirst_s : limit;
+  return call.op == Op::broadcast && waits_for_root ? limit_behind(limit) : limit;
 }
+
+double limit_behind(double limit_s) { return limit_s <= 0 ? 0 : limit_s + kCoordinatorFirst_s; }
 
 std::string ranks_text(std::span<const int> ranks) {
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";

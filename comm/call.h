@@ -25,6 +25,9 @@ std::string call_text(const Call& call);
 /// the one that knows the culprit speaks first.
 double wait_limit(const Call& call, bool waits_for_root, const Deadlines& deadlines);
 
+/// How long to wait for a rank that itself waits so long for others: a little longer, likewise.
+double limit_behind(double limit_s);
+
 /// "rank 2", "ranks 0, 2-4", of ascending numbers.
 std::string ranks_text(std::span<const int> ranks);
 

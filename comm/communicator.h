@@ -35,6 +35,8 @@ struct StepMark {
 };
 std::string_view phase_text(Phase phase);  ///< "prefill"
 
+struct CallLog;
+
 /// One rank's end of a group. Every member calls the same functions in the same order. A member
 /// that does not come within the time limit ends the wait with Error(ExitCode::peer) that names
 /// the rank that is missing, the site and the call's sequence number.
@@ -57,6 +59,16 @@ class Communicator {
   /// says. T and n are the same on all ranks.
   virtual void all_reduce(Site site, const Tensor& addend, const ResidualUpdate& update) = 0;
 
+  /// True: a pass that can should compute in two parts whose sums go on in the background, by the
+  /// two calls below.
+  virtual bool overlaps() const { return false; }
+  /// An all_reduce in two parts. The addend stays as it is until finish_all_reduce() has applied
+  /// its sum; that takes the oldest one started. At most kMostStarted may be under way, and
+  /// meanwhile no other collective may be called.
+  static constexpr int kMostStarted = 2;
+  virtual void start_all_reduce(Site site, const Tensor& addend);
+  virtual void finish_all_reduce(const ResidualUpdate& update);
+
   /// The root's bytes arrive in `message` of every other rank, resized to fit.
   virtual void broadcast(Site site, std::vector<std::byte>& message, int root) = 0;
 
@@ -70,6 +82,9 @@ class Communicator {
   /// alike.
   virtual void begin_step(const StepMark& /*step*/) {}
   virtual void end_step() {}
+
+  /// Where this rank's calls are recorded, once it has a capacity; none: nowhere.
+  virtual CallLog* log() { return nullptr; }
 
   /// True: an all-reduce is enqueued on the device without the host's help, so that a pass with
   /// its all-reduces may be recorded and replayed.

@@ -27,8 +27,10 @@ class Messages {
 
   /// Waits for all of the above. Throws Error(ExitCode::peer) naming the ranks that do not come in
   /// time, Error(ExitCode::bug) if a message is of another call or size; the group is then broken,
-  /// and no memory is in use any more.
-  virtual void finish(const Call& call, bool waits_for_root = false) = 0;
+  /// and no memory is in use any more. `indirect`: who sends to this rank waits for others before;
+  /// this rank waits a little longer than they do (limit_behind), so that the one that knows the
+  /// culprit speaks first.
+  virtual void finish(const Call& call, bool indirect = false) = 0;
 
   /// All bytes that this rank has sent.
   std::uint64_t sent_bytes() const { return sent_bytes_; }

@@ -106,6 +106,7 @@ void grow(std::vector<T>& buffer, std::size_t n) {
 
 void MpiCommunicator::all_reduce(Site site, const Tensor& addend, const ResidualUpdate& update) {
   check_update(addend, update);
+  check(addend.dtype() == DType::f32, "all_reduce over MPI: float32 addends");
   const Call call = begin(Op::all_reduce, site);
   const std::int64_t row_bytes =
       std::max<std::int64_t>(addend.cols(), 1) * std::int64_t{sizeof(float)};

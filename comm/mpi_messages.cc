@@ -29,7 +29,10 @@ constexpr double kCancelFor_s = 0.1;
 
 MpiMessages::MpiMessages(MPI_Comm comm, Deadlines deadlines, bool oversubscribed,
                          std::size_t piece_bytes)
-    : comm_(comm), deadlines_(deadlines), waiter_(oversubscribed), piece_bytes_(piece_bytes) {}
+    : comm_(comm), deadlines_(deadlines), waiter_(oversubscribed), piece_bytes_(piece_bytes) {
+  check_mpi(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
+  check_mpi(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
+}
 
 // Calls back what is still under way, as far as MPI can.
 void MpiMessages::cancel() {
@@ -50,6 +53,7 @@ void MpiMessages::cancel() {
 }
 
 void MpiMessages::send(const Call& call, std::span<const std::byte> from, int to_rank) {
+  count_sent(from.size());
   std::size_t at = 0;
   do {
     const std::size_t bytes = std::min(piece_bytes_, from.size() - at);
@@ -109,13 +113,14 @@ void MpiMessages::check_received(const Call& call, const Message& message, int e
                    error == MPI_SUCCESS ? tag_text(status.MPI_TAG, bytes) : "a longer message");
 }
 
-void MpiMessages::finish(const Call& call, bool waits_for_root) {
+void MpiMessages::finish(const Call& call, bool indirect) {
   std::size_t next = 0;
   const auto all_arrived = [&] {
     while (next < messages_.size() && arrived(call, messages_[next])) ++next;
     return next == messages_.size();
   };
-  const double limit_s = wait_limit(call, waits_for_root, deadlines_);
+  const double own_s = wait_limit(call, false, deadlines_);
+  const double limit_s = indirect ? limit_behind(own_s) : own_s;
   try {
     if (!wait_until(all_arrived, waiter_, limit_s)) fail_late(call, next, limit_s);
   } catch (...) {

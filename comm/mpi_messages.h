@@ -1,5 +1,4 @@
-// The messages in flight of one call: started at once, awaited with a deadline. For
-// comm/mpi_*.cc alone.
+// Messages over MPI's point-to-point ones. For comm/mpi_*.cc alone.
 #pragma once
 
 #include <cstddef>
@@ -7,30 +6,27 @@
 #include <vector>
 
 #include "comm/call.h"
+#include "comm/messages.h"
 #include "comm/mpi_handles.h"
 #include "comm/wait.h"
 
 namespace shardlm {
 
-class MpiMessages {
+class MpiMessages : public Messages {
  public:
   /// `piece_bytes`: messages above are cut (MPI counts in int).
   MpiMessages(MPI_Comm comm, Deadlines deadlines, bool oversubscribed, std::size_t piece_bytes);
-  ~MpiMessages() { cancel(); }
+  ~MpiMessages() override { cancel(); }
   MpiMessages(const MpiMessages&) = delete;
   MpiMessages& operator=(const MpiMessages&) = delete;
 
-  /// The memory must stay until finish(). Messages from one rank arrive in the order in which that
-  /// rank sent them, whatever their tag.
-  void send(const Call& call, std::span<const std::byte> from, int to_rank);
-  /// A message of exactly to.size() bytes.
-  void receive(std::span<std::byte> to, int from_rank);
-  /// A message, in one piece, of at most to.size() bytes.
-  void receive_up_to(std::span<std::byte> to, int from_rank);
-
-  /// Waits for all of the above. Throws if ranks do not come in time (naming them), or if a message
-  /// is of another call than this; the group is then broken, and no memory is in use any more.
-  void finish(const Call& call, bool waits_for_root = false);
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  void send(const Call& call, std::span<const std::byte> from, int to_rank) override;
+  void receive(std::span<std::byte> to, int from_rank) override;
+  /// In one piece: of at most `piece_bytes`.
+  void receive_up_to(std::span<std::byte> to, int from_rank) override;
+  void finish(const Call& call, bool indirect = false) override;
 
   bool broken() const { return broken_ || !messages_.empty(); }
 
@@ -51,6 +47,7 @@ class MpiMessages {
   [[noreturn]] void fail_late(const Call& call, std::size_t first, double limit_s);
 
   MPI_Comm comm_;
+  int rank_ = 0, size_ = 1;
   Deadlines deadlines_;
   Waiter waiter_;
   std::size_t piece_bytes_;

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <thread>
 
+#include "comm/background.h"
+
 namespace shardlm {
 namespace {
 
@@ -48,6 +50,8 @@ Backoff::Backoff(Waiter& waiter, double limit_s)
 }
 
 bool Backoff::pause() {
+  if (PauseHook* const hook = PauseHook::current(); hook != nullptr && hook->pause())
+    return Clock::now() < deadline_;
   if (spins_) {
     relax_core();
     if (++spun_ % kSpinsPerClock != 0) return true;

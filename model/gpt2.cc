@@ -6,6 +6,7 @@
 
 #include "model/families.h"
 #include "parallel/attention.h"
+#include "parallel/lanes.h"
 #include "parallel/layer_norm.h"
 #include "parallel/linear.h"
 #include "parallel/residual.h"
@@ -18,8 +19,10 @@ namespace {
 /// What of a GPT-2 is sharded.
 struct Shards {
   Shards(const ModelConfig& config, const Context& context)
-      : heads(context, config.n_head),
-        mlp(context, config.n_inner, column_block(context.backend.precision())),
+      : heads(context, config.n_head,
+              head_block(context.backend.precision(), context.reduction, config.head_dim())),
+        mlp(context, config.n_inner,
+            column_block(context.backend.precision(), context.reduction)),
         vocab(context, config.vocab_size) {}
   Share heads, mlp, vocab;
 };
@@ -35,7 +38,7 @@ class Gpt2Block {
  public:
   Gpt2Block(const ModelConfig& config, WeightSource& weights, const Context& context,
             const Shards& shards, int layer, const std::string& name);
-  void forward(ResidualStream& x, const Step& step, KvStorage& cache) const;
+  void forward(Lanes& lanes, KvStorage& cache) const;
   std::size_t weight_bytes() const {
     return attn_c_attn_.weight_bytes() + attn_c_proj_.weight_bytes() + mlp_c_fc_.weight_bytes() +
            mlp_c_proj_.weight_bytes();
@@ -59,21 +62,27 @@ Gpt2Block::Gpt2Block(const ModelConfig& c, WeightSource& weights, const Context&
                    fused_qkv_columns(shards.heads.mine, c.n_head, c.head_dim())),
       attention_(context, name + "attn", shards.heads.all, c.head_dim(), attention_scale(c, layer)),
       attn_c_proj_(context, weights, name + "attn.c_proj", c.n_embd, c.n_embd,
-                   scaled(shards.heads.mine, c.head_dim()),
+                   scaled(shards.heads.mine, c.head_dim()), shards.heads.all.block() * c.head_dim(),
                    {{SiteKind::attn_out, layer}, name + "attn.c_proj", name + "resid_1"}),
       ln_2_(context, weights, name + "ln_2", c.n_embd, c.layer_norm_epsilon),
       mlp_c_fc_(context, weights, name + "mlp.c_fc", c.n_embd, c.n_inner, {shards.mlp.mine}),
       act_(context, c.activation, shards.mlp.all, name + "mlp.c_fc", name + "mlp.act"),
       mlp_c_proj_(context, weights, name + "mlp.c_proj", c.n_inner, c.n_embd, shards.mlp.mine,
+                  shards.mlp.all.block(),
                   {{SiteKind::mlp_out, layer}, name + "mlp.c_proj", name + "resid_2"}) {}
 
-void Gpt2Block::forward(ResidualStream& x, const Step& step, KvStorage& cache) const {
-  Tensor h = x.normed(ln_1_);                              // [T, n_embd]
-  h = attention_(attn_c_attn_, h, step.sequences, cache);  // [T, local heads * head_dim]
-  x.add(attn_c_proj_(h));                                  // all-reduce + bias + residual
-  h = x.normed(ln_2_);                                     // [T, n_embd]
-  h = act_(mlp_c_fc_, h);                                  // [T, local columns of n_inner]
-  x.add(mlp_c_proj_(h));
+// Lanes take turns at each sum: usually there is one, the whole step.
+void Gpt2Block::forward(Lanes& lanes, KvStorage& cache) const {
+  for (auto& [x, step] : lanes) {
+    Tensor h = x.normed(ln_1_);                              // [T, n_embd]
+    h = attention_(attn_c_attn_, h, step.sequences, cache);  // [T, local heads * head_dim]
+    x.add(attn_c_proj_(h));                                  // all-reduce + bias + residual
+  }
+  for (auto& [x, step] : lanes) {
+    Tensor h = x.normed(ln_2_);  // [T, n_embd]
+    h = act_(mlp_c_fc_, h);      // [T, local columns of n_inner]
+    x.add(mlp_c_proj_(h));
+  }
 }
 
 class Gpt2 final : public Model {
@@ -134,10 +143,10 @@ std::size_t Gpt2::step_weight_bytes() const {
 Tensor Gpt2::forward(const Step& step, KvCache& cache) const {
   Tensor positions = context_.backend.allocate(step.ids.size(), config_.n_embd);
   context_.backend.gather_rows(wpe_, step.positions, positions);
-  ResidualStream x(context_, std::move(positions));  // [T, n_embd]
-  x.add(embedding_(step.ids));
-  for (std::size_t i = 0; i < blocks_.size(); ++i) blocks_[i]->forward(x, step, cache.layer(i));
-  return head_(x.normed(ln_f_), step.logit_rows);  // [logit rows, local ids]
+  Lanes lanes(context_, step, std::move(positions));
+  for (auto& [x, part] : lanes) x.add(embedding_(part.ids));  // [T, n_embd]
+  for (std::size_t i = 0; i < blocks_.size(); ++i) blocks_[i]->forward(lanes, cache.layer(i));
+  return head_(lanes.normed(ln_f_), step.logit_rows);  // [logit rows, local ids]
 }
 
 }  // namespace

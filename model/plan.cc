@@ -75,12 +75,14 @@ std::int64_t activation_bytes(const ModelConfig& c, const RankShare& share, cons
 }  // namespace
 
 std::vector<RankShare> shard_plan(const ModelConfig& config, int ranks,
-                                  const Precision& precision) {
+                                  const Precision& precision, Reduction reduction) {
+  const std::int64_t heads_at_once = head_block(precision, reduction, config.head_dim());
+  const std::int64_t columns_at_once = column_block(precision, reduction);
   std::vector<RankShare> shares;
   for (int rank = 0; rank < ranks; ++rank) {
     RankShare share{
-        .heads = Partition(config.n_head, ranks).of(rank),
-        .mlp_columns = Partition(config.n_inner, ranks, column_block(precision)).of(rank),
+        .heads = Partition(config.n_head, ranks, heads_at_once).of(rank),
+        .mlp_columns = Partition(config.n_inner, ranks, columns_at_once).of(rank),
         .vocab_rows = Partition(config.vocab_size, ranks).of(rank)};
     share.weight_bytes = kFloat * replicated_elements(config) +
                          matrix_bytes(config, share, precision) +
@@ -110,12 +112,14 @@ MemoryNeed memory_need(const ModelConfig& c, const RankShare& share, const Preci
 }
 
 std::vector<CollectiveCount> step_collectives(const ModelConfig& config, int ranks,
-                                              std::int64_t tokens) {
+                                              std::int64_t tokens, Reduction reduction) {
   if (ranks == 1) return {};
-  const std::int64_t bytes = tokens * config.n_embd * kFloat;
+  const std::int64_t elements = tokens * config.n_embd, bytes = elements * kFloat;
+  const std::int64_t sums =
+      reduction == Reduction::exact ? elements * bytes_of(DType::i64) : bytes;
   return {{"embed", "all_reduce", 1, bytes},
-          {"attn_out", "all_reduce", config.n_layer, bytes},
-          {"mlp_out", "all_reduce", config.n_layer, bytes}};
+          {"attn_out", "all_reduce", config.n_layer, sums},
+          {"mlp_out", "all_reduce", config.n_layer, sums}};
 }
 
 std::int64_t total_count(const std::vector<CollectiveCount>& collectives) {

@@ -7,6 +7,7 @@
 
 #include "backend/backend.h"
 #include "model/config.h"
+#include "parallel/context.h"
 #include "parallel/partition.h"
 
 namespace shardlm {
@@ -30,7 +31,8 @@ struct CollectiveCount {
 /// biases that were cut with them of its activations; positions, LayerNorms and the biases that
 /// follow an all-reduce, which every rank holds in full, are float32.
 std::vector<RankShare> shard_plan(const ModelConfig& config, int ranks,
-                                  const Precision& precision = {});
+                                  const Precision& precision = {},
+                                  Reduction reduction = Reduction::ordered);
 
 /// The largest step of a job, and what it keeps.
 struct JobSizes {
@@ -50,9 +52,11 @@ MemoryNeed memory_need(const ModelConfig& config, const RankShare& share,
                        const Precision& precision, const JobSizes& sizes);
 
 /// All-reduces of a step of `tokens` new tokens: embedding, and two a layer (B T D s of
-/// Megatron-style tensor parallelism, s = 4 bytes). None at one rank.
+/// Megatron-style tensor parallelism, s = 4 bytes; 8 of exact sums, but for the embedding's). None
+/// at one rank.
 std::vector<CollectiveCount> step_collectives(const ModelConfig& config, int ranks,
-                                              std::int64_t tokens);
+                                              std::int64_t tokens,
+                                              Reduction reduction = Reduction::ordered);
 
 std::int64_t total_count(const std::vector<CollectiveCount>& collectives);
 std::int64_t total_bytes(const std::vector<CollectiveCount>& collectives);

@@ -39,9 +39,11 @@ struct ReductionNames {
 
 class RowParallelLinear {
  public:
-  /// Inputs `rows` of W [in, out]; the whole bias, added once after the sum.
+  /// Inputs `rows` of W [in, out], dealt to ranks in blocks of `unit`; the whole bias, added once
+  /// after the sum.
   RowParallelLinear(const Context& context, WeightSource& source, const std::string& name,
-                    std::int64_t in, std::int64_t out, Range rows, ReductionNames names);
+                    std::int64_t in, std::int64_t out, Range rows, std::int64_t unit,
+                    ReductionNames names);
   Partial operator()(const Tensor& x) const;  ///< [T, local inputs] -> addend of [T, out]
   std::size_t weight_bytes() const { return weight_->bytes(); }
 
@@ -50,6 +52,7 @@ class RowParallelLinear {
   std::unique_ptr<WeightMatrix> weight_;  // [local inputs, out]
   Tensor bias_;                           // [1, out]
   ReductionNames names_;
+  std::int64_t block_ = 0;  // of fixed point; 0: floats are summed
 };
 
 /// Element-wise activation of a column-parallel layer's output, fused with the layer unless

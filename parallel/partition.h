@@ -28,6 +28,7 @@ class Partition {
   Range of(int rank) const;
   std::int64_t n_units() const { return n_units_; }
   int size() const { return size_; }
+  std::int64_t block() const { return block_; }
 
  private:
   std::int64_t n_units_ = 0;

@@ -38,17 +38,20 @@ class [[nodiscard]] Partial {
 };
 
 /// Where a layer writes its addend [rows, cols] for the all-reduce at `site`: where the
-/// communicator wants it, else in a tensor of the back end. No other collective may come before
+/// communicator wants it, else in a tensor of the back end; float32 or fixed point (i64). No other collective may come before
 /// that all-reduce.
-Tensor allocate_addend(const Context& context, Site site, std::int64_t rows, std::int64_t cols);
+Tensor allocate_addend(const Context& context, Site site, std::int64_t rows, std::int64_t cols,
+                       DType dtype = DType::f32);
 
-/// The residual stream [T, n_embd], equal on all ranks. add() leaves the reduction pending, so that
-/// the normed() that follows does all-reduce + bias + residual + LayerNorm in one pass.
+/// The residual stream [T, n_embd], equal on all ranks. add() leaves the reduction pending (or
+/// starts it, where the communicator overlaps), so that the normed() that follows does all-reduce +
+/// bias + residual + LayerNorm in one pass.
 class ResidualStream {
  public:
   ResidualStream(const Context& context, Tensor x) : context_(context), x_(std::move(x)) {}
   void add(Partial partial);
   Tensor normed(const LayerNorm& norm);  ///< [T, n_embd]
+  void settle();                         ///< nothing is pending any more
 
  private:
   void settle(const LayerNormParams* norm, Tensor* normed);
@@ -57,6 +60,7 @@ class ResidualStream {
   const Context& context_;
   Tensor x_;
   std::optional<Partial> pending_;
+  bool started_ = false;  ///< the pending one is under way
 };
 
 }  // namespace shardlm

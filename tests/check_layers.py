@@ -23,16 +23,17 @@ BELOW = {
     "parallel": ["comm", "backend", "base"],
     "model": ["parallel", "comm", "backend", "io", "base"],
     "engine": ["model", "parallel", "comm", "backend", "io", "base"],
-    "launcher": ["engine", "model", "parallel", "comm", "backend", "io", "base"],
-    "tools": ["engine", "model", "parallel", "comm", "backend", "io", "base"],
-    "bench": ["engine", "model", "parallel", "comm", "backend", "io", "base"],
-    "tests": ["tools", "launcher", "engine", "model", "parallel", "comm", "backend", "io", "base"],
+    "study": ["engine", "model", "parallel", "comm", "backend", "io", "base"],
+    "launcher": ["study", "engine", "model", "parallel", "comm", "backend", "io", "base"],
+    "tools": ["study", "engine", "model", "parallel", "comm", "backend", "io", "base"],
+    "bench": ["study", "engine", "model", "parallel", "comm", "backend", "io", "base"],
+    "tests": ["tools", "launcher", "study", "engine", "model", "parallel", "comm", "backend", "io", "base"],
 }
 
 # Header pattern -> the only files that may include it.
 VENDORS = {
     "mpi.h": ["comm/mpi_*", "tests/mpi/*"],
-    "nlohmann/*": ["io/*", "model/*", "launcher/*", "tests/*"],
+    "nlohmann/*": ["io/*", "model/*", "study/*", "launcher/*", "tests/*"],
     "CLI/*": ["launcher/*"],
     "yaml-cpp/*": ["launcher/*", "tests/unit/launcher/*"],
     "hwy/*": ["backend/cpu/*", "bench/*"],

@@ -47,16 +47,18 @@ void check_norm(const LayerNormParams& norm, const Tensor& x, const Tensor& out)
 
 class CpuBackend final : public Backend {
  public:
-  CpuBackend(int threads, const Precision& precision)
+  CpuBackend(int threads, const Precision& precision, RowBits bits)
       : precision_(precision),
         threads_(threads),
         matmul_(threads_),
         attention_(threads_),
         logit_queries_(threads_) {
     check(precision.activations == DType::f32, "the CPU back end computes in float32");
+    matmul_.allow_rounding(bits == RowBits::of_a_kernel);
     static_cast<void>(detected_cpu_features());  // now, not in the first product
   }
 
+  void set_poll(std::function<void()> poll) override { threads_.set_poll(std::move(poll)); }
   std::string describe() const override {
     return "cpu " + describe_cpu_instructions() + " " + std::to_string(threads_.size()) +
            (threads_.size() == 1 ? " thread" : " threads");
@@ -89,6 +91,10 @@ class CpuBackend final : public Backend {
               const Tensor& out) override {
     matmul_.run(x, packed(w), bias, std::nullopt, out);
   }
+  std::optional<FixedMisfit> matmul_fixed(const Tensor& x, const WeightMatrix& w,
+                                          std::int64_t block, const Tensor& out) override {
+    return matmul_.run_fixed(x, packed(w), block, out);
+  }
   void matmul_activate(const Tensor& x, const WeightMatrix& w, const Tensor* bias, Activation kind,
                        const Tensor& out) override {
     matmul_.run(x, packed(w), bias, kind, out);
@@ -110,8 +116,10 @@ class CpuBackend final : public Backend {
   Tensor take(std::int64_t rows, std::int64_t cols, DType dtype) override {
     check(rows >= 0 && cols >= 0, "allocate: a tensor has no negative size");
     check(cols == 0 || rows <= (std::int64_t{1} << 50) / cols, "allocate: a size out of range");
-    check(dtype == DType::f32, "the CPU back end computes in float32");
-    return Tensor(buffers_.take(static_cast<std::size_t>(rows * cols) * sizeof(float)), rows, cols);
+    check(dtype == DType::f32 || dtype == DType::i64,
+          "the CPU back end computes in float32 and fixed point");
+    return Tensor(buffers_.take(static_cast<std::size_t>(rows * cols) * bits(dtype) / 8), rows,
+                  cols, dtype);
   }
 
   Precision precision_;
@@ -228,6 +236,7 @@ void CpuBackend::update_residual(std::span<const Tensor> addends, const Residual
   for (const Tensor& addend : addends) {
     check(addend.rows() == x.rows() && addend.cols() == x.cols(),
           "update_residual: every addend has the shape of the residual");
+    check(addend.dtype() == addends[0].dtype(), "update_residual: addends of one type");
   }
   check(update.bias == nullptr || update.bias->elements() == x.cols(),
         "update_residual: one bias a column");
@@ -254,9 +263,9 @@ std::uint64_t cpu_parallel_regions(const Backend& backend) {
   return cpu->parallel_regions();
 }
 
-std::unique_ptr<Backend> make_cpu_backend(int threads, const Precision& precision) {
+std::unique_ptr<Backend> make_cpu_backend(int threads, const Precision& precision, RowBits bits) {
   check(threads >= 1, "the CPU back end has at least one thread");
-  return std::make_unique<CpuBackend>(threads, precision);
+  return std::make_unique<CpuBackend>(threads, precision, bits);
 }
 
 }  // namespace shardlm

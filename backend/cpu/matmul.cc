@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "backend/cpu/cpu_features.h"
 #include "backend/cpu/matmul_quantised.h"
@@ -29,7 +30,8 @@ void multiply_panel_bytes(DType dtype, const PanelProduct& product) {
                             .init = product.init,
                             .out = product.out,
                             .out_stride = product.out_stride,
-                            .next_panel = product.next_panel});
+                            .next_panel = product.next_panel,
+                            .fixed = product.fixed});
 }
 
 void multiply_panel_rounded(const PanelProduct& product) {
@@ -81,6 +83,7 @@ struct Matmul::Call {
   std::optional<Activation> activation;
   const Tensor& out;
   const AmxRows* rounded = nullptr;  // all rows, for bf16 by AMX
+  std::int64_t fixed_block = 0;      // of matmul_fixed; 0: floats
 
   // A piece is some outputs of one block of rows; pieces are numbered block by block.
   std::int64_t blocks() const { return (x.rows() + kUnitRows - 1) / kUnitRows; }
@@ -109,7 +112,8 @@ Matmul::Matmul(ThreadPool& threads)
     : threads_(threads),
       scratch_(static_cast<std::size_t>(threads.size() * kUnitRows * kPanel)),
       kernel_scratch_(static_cast<std::size_t>(threads.size())),
-      few_rows_(static_cast<std::size_t>(threads.size())) {}
+      few_rows_(static_cast<std::size_t>(threads.size())),
+      misfits_(static_cast<std::size_t>(threads.size())) {}
 
 const AmxRows* Matmul::round_for_all(const Tensor& x) {
   rounded_rows_.resize(x.rows(), x.cols());
@@ -142,7 +146,30 @@ void Matmul::run(const Tensor& x, const PackedMatrix& w, const Tensor* bias,
   check(x.cols() == w.in(), "matmul: x has as many columns as the matrix has inputs");
   check(out.cols() == w.out() && out.rows() == x.rows(), "matmul: out is [rows of x, outputs]");
   check(bias == nullptr || bias->elements() == w.out(), "matmul: one bias an output");
-  const Call call{x, w, bias, activation, out, by_amx(x, w) ? round_for_all(x) : nullptr};
+  run_call({x, w, bias, activation, out, rounding_ && by_amx(x, w) ? round_for_all(x) : nullptr});
+}
+
+std::optional<FixedMisfit> Matmul::run_fixed(const Tensor& x, const PackedMatrix& w,
+                                             std::int64_t block, const Tensor& out) {
+  check(x.cols() == w.in(), "matmul: x has as many columns as the matrix has inputs");
+  check(out.cols() == w.out() && out.rows() == x.rows(), "matmul: out is [rows of x, outputs]");
+  check(out.dtype() == DType::i64, "matmul_fixed: out is in fixed point");
+  check(block > 0 && block <= kFixedBlock && block % fixed_granule(w.dtype()) == 0,
+        "matmul_fixed: blocks of whole lines of the panels");
+  check((w.in() + block - 1) / block <= kFixedBlocks, "matmul_fixed: blocks that cannot overflow");
+  std::ranges::fill(misfits_, std::nullopt);
+  run_call({x, w, nullptr, std::nullopt, out, nullptr, block});
+  std::optional<FixedMisfit> first;
+  for (const std::optional<FixedMisfit>& m : misfits_) {
+    if (m && (!first || std::pair(m->row, m->output) < std::pair(first->row, first->output)))
+      first = m;
+  }
+  return first;
+}
+
+void Matmul::run_call(const Call& call) {
+  const Tensor& x = call.x;
+  const PackedMatrix& w = call.w;
   const std::int64_t products = std::min(x.rows(), kUnitRows) * w.in() * piece_columns(w.dtype());
   const std::int64_t grain = kGrainProducts / std::max<std::int64_t>(products, 1) + 1;
   const bool as_bytes = is_quantised(w.dtype());
@@ -179,14 +206,14 @@ void Matmul::run_pieces(const Call& call, const QuantisedRows* quantised, std::i
     const std::int64_t row = call.first_row(b);
     const std::byte* next =
         begin + count == end ? nullptr : call.w.panel((first + count) % pieces * piece / kPanel);
-    run_unit(call,
-             {.first_row = row,
-              .rows = call.first_row(b + 1) - row,
-              .quantised = quantised,
-              .next_panel = next,
-              .first = first * piece,
-              .columns = count * piece},
-             worker);
+    const Unit unit{.first_row = row,
+                    .rows = call.first_row(b + 1) - row,
+                    .quantised = quantised,
+                    .next_panel = next,
+                    .first = first * piece,
+                    .columns = count * piece};
+    call.fixed_block == 0 ? run_unit(call, unit, worker) : run_fixed_unit(call, unit, worker);
+    threads_.poll(worker);
     begin += count;
   }
 }
@@ -211,12 +238,42 @@ void Matmul::run_unit(const Call& call, const Unit& unit, int worker) {
                                   .rounded = call.rounded,
                                   .first_row = unit.first_row,
                                   .next_panel = unit.next_panel,
-                                  .scratch = &kernel_scratch_[static_cast<std::size_t>(worker)]});
+                                  .scratch = &kernel_scratch_[static_cast<std::size_t>(worker)],
+                                  .fixed = nullptr});
   for (std::int64_t r = 0; r < unit.rows; ++r) {
     float* out = call.out.row(unit.first_row + r) + unit.first;
     if (!full) std::copy_n(scratch + r * kPanel, width, out);
     if (call.activation) activate_row(*call.activation, width, out);
   }
+}
+
+void Matmul::run_fixed_unit(const Call& call, const Unit& unit, int worker) {
+  constexpr std::array<float, kPanel> kZeros{};
+  FixedSums sums{.block = call.fixed_block,
+                 .out = call.out.fixed_row(unit.first_row) + unit.first,
+                 .stride = call.out.stride(),
+                 .columns = std::min(unit.columns, call.w.out() - unit.first)};
+  multiply_panel(call.w.dtype(), {.x = call.x.row(unit.first_row),
+                                  .x_stride = call.x.stride(),
+                                  .rows = unit.rows,
+                                  .panel = call.w.panel(unit.first / kPanel),
+                                  .in = call.w.in(),
+                                  .first_column = unit.first % kPanel,
+                                  .columns = unit.columns,
+                                  .init = kZeros.data(),
+                                  .out = nullptr,
+                                  .out_stride = kPanel,
+                                  .quantised = unit.quantised,
+                                  .rounded = nullptr,
+                                  .first_row = unit.first_row,
+                                  .next_panel = unit.next_panel,
+                                  .scratch = &kernel_scratch_[static_cast<std::size_t>(worker)],
+                                  .fixed = &sums});
+  std::optional<FixedMisfit>& mine = misfits_[static_cast<std::size_t>(worker)];
+  if (!sums.misfit || mine) return;
+  mine = FixedMisfit{.row = unit.first_row + sums.misfit->row,
+                     .output = unit.first + sums.misfit->output,
+                     .sum = sums.misfit->sum};
 }
 
 }  // namespace shardlm

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backend/cpu/amx_matmul.h"
+#include "backend/cpu/fixed_rows.h"
 #include "backend/cpu/packed_matrix.h"
 #include "backend/cpu/quantised_rows.h"
 #include "backend/cpu/thread_pool.h"
@@ -30,6 +31,9 @@ struct PanelProduct {
   std::int64_t first_row = 0;
   const std::byte* next_panel = nullptr;  ///< this thread's next one, to be brought near
   std::vector<float>* scratch = nullptr;  ///< this thread's, for the kernel alone
+  /// Not none: each block of inputs is a chain of its own from `init` (zeros), and is added here;
+  /// nothing is written to `out`.
+  FixedSums* fixed = nullptr;
 };
 /// A kernel: one for each type of weights.
 using MultiplyPanel = void(const PanelProduct& product);
@@ -44,6 +48,12 @@ class Matmul {
   explicit Matmul(ThreadPool& threads);
   void run(const Tensor& x, const PackedMatrix& w, const Tensor* bias,
            std::optional<Activation> activation, const Tensor& out);
+  /// See Backend::matmul_fixed.
+  std::optional<FixedMisfit> run_fixed(const Tensor& x, const PackedMatrix& w, std::int64_t block,
+                                       const Tensor& out);
+  /// False: never products that round activations to bfloat16 from kAmxRows rows on, so that a row
+  /// has the same bits in any number of them.
+  void allow_rounding(bool allowed) { rounding_ = allowed; }
 
   /// Rows up to this count may be multiplied by parts of a matrix (below).
   static constexpr std::int64_t kFewRows = 8;
@@ -56,12 +66,14 @@ class Matmul {
  private:
   struct Call;
   struct Unit;
+  void run_call(const Call& call);
   void run_pieces(const Call& call, const QuantisedRows* quantised, std::int64_t begin,
                   std::int64_t end, int worker);
   const AmxRows* round_for_all(const Tensor& x);
   const QuantisedRows* quantise_for_all(const Tensor& x);
   const QuantisedRows* quantise_alone(const Tensor& x, int worker);
   void run_unit(const Call& call, const Unit& unit, int worker);
+  void run_fixed_unit(const Call& call, const Unit& unit, int worker);
 
   ThreadPool& threads_;
   std::vector<float> scratch_;  // one tile a thread, for panels that are not full
@@ -69,6 +81,8 @@ class Matmul {
   std::vector<QuantisedRows> few_rows_;             // one a thread
   QuantisedRows many_rows_;                         // for all threads
   AmxRows rounded_rows_;                            // for all threads
+  std::vector<std::optional<FixedMisfit>> misfits_;  // one a thread
+  bool rounding_ = true;
 };
 
 }  // namespace shardlm

@@ -45,27 +45,32 @@ float* AlignedScratch(std::vector<float>& scratch, std::int64_t floats) {
                                   64);
 }
 
-/// All rows over one slice of a panel, in equal tiles.
+/// All rows over one slice of a panel, in equal tiles. In fixed point a slice is a block: a tile's
+/// sums are added while they are in the level-1 cache.
 template <class Weights, int kAhead, int kColumns>
 void MultiplySlice(const PanelProduct& p, std::int64_t k, std::int64_t inputs,
                    const std::byte* weights, const std::byte* ahead, std::int64_t ahead_bytes) {
   const std::int64_t blocks = (p.rows + kMaxRows - 1) / kMaxRows;
   const std::int64_t lines = std::max<std::int64_t>(1, inputs / Weights::kInputs);
   const std::int64_t share = ahead_bytes / blocks;
+  alignas(64) float sums[kMaxRows * kPanelWidth];  // in fixed point
+  const bool alone = k == 0 || p.fixed != nullptr;
   for (std::int64_t b = 0; b < blocks; ++b) {
     const std::int64_t r = p.rows * b / blocks;
-    float* out = p.out + r * p.out_stride;
+    const std::int64_t rows = p.rows * (b + 1) / blocks - r;
+    float* out = p.fixed != nullptr ? sums : p.out + r * p.out_stride;
     const Tile tile{.x = p.x + r * p.x_stride + k,
                     .x_stride = p.x_stride,
                     .w = weights,
                     .inputs = inputs,
-                    .init = k == 0 ? p.init : out,
-                    .init_stride = k == 0 ? 0 : p.out_stride,
+                    .init = alone ? p.init : out,
+                    .init_stride = alone ? 0 : p.out_stride,
                     .out = out,
                     .out_stride = p.out_stride,
                     .ahead = ahead + b * share,
                     .ahead_step = (share + lines - 1) / lines};
-    MultiplyAnyRows<Weights, kAhead, kColumns>(tile, p.rows * (b + 1) / blocks - r);
+    MultiplyAnyRows<Weights, kAhead, kColumns>(tile, rows);
+    if (p.fixed != nullptr) add_fixed_rows(sums, p.out_stride, r, rows, k == 0, *p.fixed);
   }
 }
 
@@ -74,11 +79,21 @@ void MultiplyColumns(const PanelProduct& p) {
   const std::byte* panel = p.panel + p.first_column * Weights::kLineBytes / kPanelWidth;
   if (p.rows <= kMaxRows) {
     constexpr int kAhead = static_cast<int>(Weights::kLineBytes / 64);
-    return MultiplySlice<Weights, kAhead, kColumns>(p, 0, p.in, panel, panel + kDistance,
-                                                    p.in / Weights::kInputs * Weights::kLineBytes);
+    const std::int64_t slice = p.fixed != nullptr ? p.fixed->block : p.in;
+    std::int64_t k = 0;
+    do {
+      const std::int64_t inputs = std::min(slice, p.in - k);
+      const std::byte* weights = panel + k / Weights::kInputs * Weights::kLineBytes;
+      MultiplySlice<Weights, kAhead, kColumns>(p, k, inputs, weights, weights + kDistance,
+                                               inputs / Weights::kInputs * Weights::kLineBytes);
+      k += inputs;
+    } while (k < p.in);
+    return;
   }
   constexpr bool kConvert = !std::is_same_v<Weights, F32Weights>;
-  const std::int64_t slice = p.rows <= kFewRows ? kSliceOfFewRows : kSlice;
+  const std::int64_t slice = p.fixed != nullptr     ? p.fixed->block
+                             : p.rows <= kFewRows ? kSliceOfFewRows
+                                                  : kSlice;
   const std::int64_t slice_bytes = slice / Weights::kInputs * Weights::kLineBytes;
   float* converted = kConvert ? AlignedScratch(*p.scratch, slice * kPanelWidth) : nullptr;
   std::int64_t k = 0;

@@ -111,9 +111,10 @@ HWY_NOINLINE void MultiplyColumns(const QuantisedProduct& p, std::int64_t row,
   // Not in place: rows of `out` often lie a multiple of 4 KiB apart, where processors take loads
   // and stores of different rows for ones of the same address.
   alignas(64) float totals[kRows * PanelLayout::kOutputs];
-  float* out = p.out + (row - p.first_row) * p.out_stride;
+  float* out = p.fixed != nullptr ? nullptr : p.out + (row - p.first_row) * p.out_stride;
+  const bool alone = blocks.first == 0 || p.fixed != nullptr;
   for (int r = 0; r < kRows; ++r) {
-    std::copy_n(blocks.first == 0 ? p.init : out + r * p.out_stride, p.columns,
+    std::copy_n(alone ? p.init : out + r * p.out_stride, p.columns,
                 totals + r * PanelLayout::kOutputs + p.first_column);
   }
   for (std::int64_t b = 0; b < blocks.count; ++b) {
@@ -121,6 +122,10 @@ HWY_NOINLINE void MultiplyColumns(const QuantisedProduct& p, std::int64_t row,
          column += kVectors * kStep) {
       MultiplyBlock<kRows, kVectors>(*p.x, row, blocks, b, column, totals);
     }
+  }
+  if (p.fixed != nullptr) {
+    return add_fixed_rows(totals + p.first_column, PanelLayout::kOutputs, row - p.first_row, kRows,
+                          blocks.first == 0, *p.fixed);
   }
   for (int r = 0; r < kRows; ++r) {
     std::copy_n(totals + r * PanelLayout::kOutputs + p.first_column, p.columns,
@@ -152,9 +157,10 @@ void UnpackBlock(const std::byte* from, std::byte* to) {
 
 void MultiplyPortable(const QuantisedProduct& p) {
   alignas(64) std::byte unpacked[kSliceBlocks * kUnpackedBlockBytes];
+  const std::int64_t slice = p.slice_blocks();
   std::int64_t first = 0;
   do {
-    WeightBlocks blocks(p.dtype, p.panel, first, std::min(kSliceBlocks, p.x->blocks() - first));
+    WeightBlocks blocks(p.dtype, p.panel, first, std::min(slice, p.x->blocks() - first));
     if (p.dtype == DType::q4) {
       for (std::int64_t b = 0; b < blocks.count; ++b) {
         UnpackBlock(blocks.values + b * blocks.values_step, unpacked + b * kUnpackedBlockBytes);
@@ -166,13 +172,13 @@ void MultiplyPortable(const QuantisedProduct& p) {
     const std::int64_t end = p.first_row + p.rows;
     for (; row + kMaxRows <= end; row += kMaxRows) MultiplyRows<kMaxRows>(p, row, blocks);
     for (; row < end; ++row) MultiplyRows<1>(p, row, blocks);
-    first += kSliceBlocks;
+    first += slice;
   } while (first < p.x->blocks());
 }
 
 void MultiplyQuantised(const QuantisedProduct& p) {
 #if HWY_TARGET == HWY_AVX3
-  if (fits_amx(p) && cpu_features().amx_int8) return multiply_panel_amx(p);
+  if (p.fixed == nullptr && fits_amx(p) && cpu_features().amx_int8) return multiply_panel_amx(p);
   if (cpu_features().avx512_vnni) return multiply_panel_vnni(p);
 #endif
   MultiplyPortable(p);

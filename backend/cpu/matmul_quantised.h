@@ -9,6 +9,7 @@
 
 #include <cstdint>
 
+#include "backend/cpu/fixed_rows.h"
 #include "backend/cpu/panel_layout.h"
 #include "backend/cpu/quantised_rows.h"
 
@@ -25,6 +26,8 @@ struct QuantisedProduct {
   float* out = nullptr;                                            ///< `columns` floats a row
   std::int64_t out_stride = 0;
   const std::byte* next_panel = nullptr;  ///< to be brought near meanwhile; may be null
+  FixedSums* fixed = nullptr;             ///< as PanelProduct's, blocks of whole blocks of 32
+  std::int64_t slice_blocks() const;      ///< of 32 inputs, over which all rows pass at once
 };
 void multiply_panel_quantised(const QuantisedProduct& product);
 
@@ -54,6 +57,9 @@ struct WeightBlocks {
 /// With more rows than a kernel takes at once, a panel is worked off in slices of so many blocks
 /// (64 KiB of bytes), which stay in the level-2 cache while all rows pass.
 inline constexpr std::int64_t kSliceBlocks = 32;
+inline std::int64_t QuantisedProduct::slice_blocks() const {
+  return fixed == nullptr ? kSliceBlocks : fixed->block / PanelLayout::kInputs;
+}
 inline constexpr std::int64_t kUnpackedBlockBytes = PanelLayout::kInputs * PanelLayout::kOutputs;
 
 }  // namespace shardlm

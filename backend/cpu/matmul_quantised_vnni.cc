@@ -174,14 +174,17 @@ void multiply_slice(const QuantisedProduct& p, const WeightBlocks& w, bool four_
   const std::int64_t after = w.first + w.count;  // blocks
   const bool last = after == p.x->blocks();
   const std::byte* next = last ? p.next_panel : p.panel + after * w.scales_step;
-  const std::int64_t next_blocks = std::min(kSliceBlocks, p.x->blocks() - (last ? 0 : after));
+  const std::int64_t next_blocks = std::min(p.slice_blocks(), p.x->blocks() - (last ? 0 : after));
   const std::int64_t next_lines = next_blocks * w.scales_step / kLine;
   const std::int64_t passes = tiles * w.count;
   const bool alone = tiles == 1;
   const bool fetch = next != nullptr && !alone && w.count > 0;
   const std::int64_t lines = fetch ? (next_lines + passes - 1) / passes : 0;  // a block and tile
+  alignas(64) float sums[kMaxRows * PanelLayout::kOutputs];  // in fixed point
+  const bool from_init = w.first == 0 || p.fixed != nullptr;
   for (std::int64_t i = 0; i < tiles; ++i) {
     const std::int64_t begin = p.rows * i / tiles, row = p.first_row + begin;
+    float* const out = p.fixed != nullptr ? sums : p.out + begin * p.out_stride;
     const Tile tile{.x = p.x->values(row) + w.first * QuantisedRows::kBlock,
                     .x_scales = p.x->scales(row) + w.first,
                     .x_sums = p.x->sums(row) + w.first,
@@ -196,27 +199,35 @@ void multiply_slice(const QuantisedProduct& p, const WeightBlocks& w, bool four_
                              : fetch ? next + i * w.count * lines * kLine
                                      : nullptr,
                     .ahead_step = alone ? w.scales_step : lines * kLine,
-                    .init = w.first == 0 ? p.init : p.out + begin * p.out_stride,
-                    .init_stride = w.first == 0 ? 0 : p.out_stride,
-                    .out = p.out + begin * p.out_stride,
+                    .init = from_init ? p.init : out,
+                    .init_stride = from_init ? 0 : p.out_stride,
+                    .out = out,
                     .out_stride = p.out_stride};
     const std::int64_t rows = p.rows * (i + 1) / tiles - begin;
     four_bits ? multiply_columns<true>(tile, rows, p.columns)
               : multiply_columns<false>(tile, rows, p.columns);
+    if (p.fixed != nullptr) {
+      add_fixed_rows(sums, p.out_stride, begin, rows, w.first == 0, *p.fixed);
+    }
   }
 }
 
 }  // namespace
 
 void multiply_panel_vnni(const QuantisedProduct& p) {
-  const std::int64_t blocks = p.x->blocks();
+  const std::int64_t blocks = p.x->blocks(), step = p.slice_blocks();
   if (p.rows <= kMaxRows) {
-    return multiply_slice(p, WeightBlocks(p.dtype, p.panel, 0, blocks), p.dtype == DType::q4);
+    const std::int64_t at_once = p.fixed != nullptr ? step : std::max<std::int64_t>(blocks, 1);
+    for (std::int64_t first = 0; first == 0 || first < blocks; first += at_once) {
+      const WeightBlocks some(p.dtype, p.panel, first, std::min(at_once, blocks - first));
+      multiply_slice(p, some, p.dtype == DType::q4);
+    }
+    return;
   }
   alignas(64) std::byte unpacked[kSliceBlocks * kUnpackedBlockBytes];
   std::int64_t first = 0;
   do {
-    WeightBlocks slice(p.dtype, p.panel, first, std::min(kSliceBlocks, blocks - first));
+    WeightBlocks slice(p.dtype, p.panel, first, std::min(step, blocks - first));
     if (p.dtype == DType::q4) {
       for (std::int64_t b = 0; b < slice.count; ++b) {
         unpack(slice.values + b * slice.values_step, unpacked + b * kUnpackedBlockBytes);
@@ -225,7 +236,7 @@ void multiply_panel_vnni(const QuantisedProduct& p) {
       slice.values_step = kUnpackedBlockBytes;
     }
     multiply_slice(p, slice, false);
-    first += kSliceBlocks;
+    first += step;
   } while (first < blocks);
 }
 

@@ -82,6 +82,35 @@ void AddToRow(std::span<const Tensor> addends, std::int64_t row, const float* bi
   });
 }
 
+/// The sum of integers becomes a float through float64, as from_fixed() does; so vectors are of as
+/// many floats as float64s.
+void AddFixedToRow(std::span<const Tensor> addends, std::int64_t row, const float* bias,
+                   std::int64_t n, float* residual) {
+  using D = hn::ScalableTag<double>;
+  constexpr auto kStep = static_cast<std::int64_t>(hn::MaxLanes(D()));
+  const D d;
+  const hn::Rebind<float, D> df;
+  const hn::RebindToSigned<D> di;
+  const auto unit = hn::Set(d, 1 / kFixedOne);
+  std::int64_t i = 0;
+  for (; i + kStep <= n; i += kStep) {
+    auto fixed = hn::LoadU(di, addends[0].fixed_row(row) + i);
+    for (std::size_t a = 1; a < addends.size(); ++a) {
+      fixed = hn::Add(fixed, hn::LoadU(di, addends[a].fixed_row(row) + i));
+    }
+    auto sum = hn::DemoteTo(df, hn::Mul(hn::ConvertTo(d, fixed), unit));
+    if (bias != nullptr) sum = hn::Add(sum, hn::LoadU(df, bias + i));
+    hn::StoreU(hn::Add(hn::LoadU(df, residual + i), sum), df, residual + i);
+  }
+  for (; i < n; ++i) {
+    std::int64_t fixed = 0;
+    for (const Tensor& addend : addends) fixed += addend.fixed_row(row)[i];
+    float sum = from_fixed(fixed);
+    if (bias != nullptr) sum += bias[i];
+    residual[i] += sum;
+  }
+}
+
 template <class Function>
 HWY_INLINE void Replace(std::int64_t n, float* x, const Function& function) {
   ForVectors(n, [&](std::size_t i, std::size_t count)
@@ -145,6 +174,7 @@ namespace shardlm {
 
 HWY_EXPORT(LayerNormRow);
 HWY_EXPORT(AddToRow);
+HWY_EXPORT(AddFixedToRow);
 HWY_EXPORT(ActivateRow);
 
 void layer_norm_row(const float* x, const LayerNormParams& norm, std::int64_t n, float* out) {
@@ -153,6 +183,9 @@ void layer_norm_row(const float* x, const LayerNormParams& norm, std::int64_t n,
 
 void add_to_row(std::span<const Tensor> addends, std::int64_t row, const float* bias,
                 std::int64_t n, float* residual) {
+  if (addends[0].dtype() == DType::i64) {
+    return HWY_DYNAMIC_DISPATCH(AddFixedToRow)(addends, row, bias, n, residual);
+  }
   HWY_DYNAMIC_DISPATCH(AddToRow)(addends, row, bias, n, residual);
 }
 

@@ -13,7 +13,7 @@ namespace shardlm {
 void layer_norm_row(const float* x, const LayerNormParams& norm, std::int64_t n, float* out);
 
 /// residual[i] += addends[0][i] + addends[1][i] + … + bias[i], summed in this order; `bias` may be
-/// null. The addends are row `row` of each tensor.
+/// null. The addends are row `row` of each tensor. In fixed point the integers' sum is one addend.
 void add_to_row(std::span<const Tensor> addends, std::int64_t row, const float* bias,
                 std::int64_t n, float* residual);
 

@@ -5,8 +5,10 @@
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace shardlm {
@@ -25,6 +27,12 @@ class ThreadPool {
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
+
+  /// Called by poll(), that is by what runs here between pieces of its work on the caller's thread.
+  void set_poll(std::function<void()> poll) { poll_ = std::move(poll); }
+  void poll(int worker) const {
+    if (worker == 0 && poll_) poll_();
+  }
 
   int size() const { return static_cast<int>(workers_.size()) + 1; }
   /// Parallel regions so far that more than the caller worked on: each is a start and a barrier.
@@ -74,6 +82,7 @@ class ThreadPool {
   alignas(64) std::atomic<int> sleepers_{0};  // workers inside start_.wait
   std::atomic<bool> caller_sleeps_{false};
   std::uint64_t runs_ = 0;
+  std::function<void()> poll_;
   bool spins_ = true;  // false: more threads than cores, whoever spins is in another's way
   std::mutex mutex_;
   std::condition_variable start_, done_;

@@ -1,7 +1,6 @@
 #include "comm/cuda/call_events.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 
 #include "backend/cuda/check.h"
@@ -26,7 +25,7 @@ std::optional<Call> CallsInFlight::first_unfinished() const {
 CallTimer::CallTimer(cudaStream_t stream) : stream_(stream), start_(make_event(true)) {
   check_cuda(cudaEventRecord(start_.get(), stream_), "recording an event");
   check_cuda(cudaEventSynchronize(start_.get()), "reading the GPU's clock");
-  start_ns_ = std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+  start_ns_ = steady_ns();
 }
 
 void CallTimer::record(const Event& event, bool recording) {
@@ -58,7 +57,13 @@ void CallTimer::collect(CallLog& log) {
       cudaGetLastError();
       continue;
     }
-    log.add({entry.call, entry.bytes, start_ns_ + ns(begin_ms), -1, ns(took_ms)});
+    const std::int64_t begin_ns = start_ns_ + ns(begin_ms);
+    log.add_by_time({.call = entry.call,
+                     .algorithm = "nccl",
+                     .bytes = entry.bytes,
+                     .start = begin_ns,
+                     .end = begin_ns + ns(took_ms),
+                     .dtype = DType::f32});
   }
   std::erase_if(entries_, [](const Entry& entry) { return !entry.recorded; });
 }

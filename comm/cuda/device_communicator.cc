@@ -102,7 +102,8 @@ void DeviceCommunicator::stop() noexcept {
 void DeviceCommunicator::record_calls(std::size_t capacity) {
   backend_.synchronize();
   backend_.forget_passes();
-  log_ = CallLog(capacity);
+  log_ = CallLog(capacity, capacity);
+  log_.clock = TickClock::steady;
   for (const ReducePath& path : paths_) path.reducer->set_log(capacity > 0 ? &log_ : nullptr);
 }
 

@@ -48,9 +48,19 @@ class DeviceCommunicator final : public Communicator, private StreamWatch {
     host_->gather(site, mine, all, root);
   }
   void barrier(Site site) override { host_->barrier(site); }
+  void begin_step(const StepMark& step) override {
+    log_.begin_step(step);
+    host_->begin_step(step);
+  }
+  void end_step() override {
+    log_.end_step();
+    host_->end_step();
+  }
 
   /// Keeps the times of the last `capacity` all-reduces from now on; 0: none. Passes recorded
-  /// before are forgotten, since they were recorded without.
+  /// before are forgotten, since they were recorded without. Times are of the steady clock, onto
+  /// which the device's is mapped by reading both at about the same time: good to some ten
+  /// microseconds, so durations are exact, the places of calls of different ranks are not.
   void record_calls(std::size_t capacity);
   /// The calls so far. Waits for the device.
   const CallLog& call_log();

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <span>
 #include <vector>
@@ -33,10 +32,6 @@ std::uint32_t load(std::uint32_t& word) {
 
 NormParams norm_params(const LayerNormParams& norm) {
   return {.weight = norm.weight.row(0), .bias = norm.bias.row(0), .epsilon = norm.epsilon};
-}
-
-std::int64_t now_ns() {
-  return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 // Rows [begin, end) of the update.
@@ -145,10 +140,10 @@ void IpcReducer::close(Communicator& host) {
 std::int64_t IpcReducer::gpu_clock_lead_ns() {
   const PinnedBlock memory(sizeof(std::uint64_t));
   auto* const gpu_ns = new (memory.data()) std::uint64_t{0};
-  const std::int64_t before_ns = now_ns();
+  const std::int64_t before_ns = steady_ns();
   read_gpu_clock(backend_.stream().get(), gpu_ns);
   backend_.synchronize();
-  return (before_ns + now_ns()) / 2 - static_cast<std::int64_t>(*gpu_ns);
+  return (before_ns + steady_ns()) / 2 - static_cast<std::int64_t>(*gpu_ns);
 }
 
 void IpcReducer::collect() {
@@ -165,11 +160,15 @@ void IpcReducer::collect() {
   const std::uint32_t n_new = std::min(records.count - n_collected_, kIpcRecords);
   for (std::uint32_t i = records.count - n_new; i != records.count; ++i) {
     const IpcRecord& r = records.ring[i % kIpcRecords];
-    log_->add({{Op::all_reduce, site_of(r.label), r.number},
-               r.bytes,
-               static_cast<std::int64_t>(r.entered_ns) + lead_ns,
-               static_cast<std::int64_t>(r.all_entered_ns - r.entered_ns),
-               static_cast<std::int64_t>(r.ended_ns - r.all_entered_ns)});
+    // Written once, into this rank's slot, for all to read.
+    log_->add_by_time({.call = {Op::all_reduce, site_of(r.label), r.number},
+                       .algorithm = "ipc",
+                       .bytes = r.bytes,
+                       .wire_tx = static_cast<std::int64_t>(r.bytes),
+                       .start = static_cast<std::int64_t>(r.entered_ns) + lead_ns,
+                       .end = static_cast<std::int64_t>(r.ended_ns) + lead_ns,
+                       .wait = static_cast<std::int64_t>(r.all_entered_ns - r.entered_ns),
+                       .dtype = DType::f32});
   }
   n_collected_ = records.count;
 }

@@ -1,19 +1,11 @@
 #include "comm/cuda/staged_reducer.h"
 
 #include <algorithm>
-#include <chrono>
 
 #include "backend/cpu/cpu_backend.h"
 #include "base/error.h"
 
 namespace shardlm::cuda {
-namespace {
-
-std::int64_t now_ns() {
-  return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-}  // namespace
 
 StagedReducer::StagedReducer(Communicator& host, CudaBackend& backend)
     : host_(host), backend_(backend), cpu_(make_cpu_backend(1)) {}
@@ -29,7 +21,7 @@ Tensor StagedReducer::on_host(const Tensor& addend) {
 void StagedReducer::all_reduce(const Call& call, const Tensor& addend,
                                const ResidualUpdate& update) {
   check(!backend_.recording(), "a staged all_reduce cannot be recorded");
-  const std::int64_t start_ns = now_ns();
+  const std::int64_t start_ns = steady_ns();
   const Tensor mine = on_host(addend);
   // The sum is what becomes of a residual stream of zeros.
   Tensor sum = cpu_->allocate(addend.rows(), addend.cols());
@@ -41,7 +33,12 @@ void StagedReducer::all_reduce(const Call& call, const Tensor& addend,
   backend_.upload(values_, on_device);
   backend_.update_residual({&on_device, 1}, update);
   if (log_ != nullptr) {
-    log_->add({call, values_.size() * sizeof(float), start_ns, -1, now_ns() - start_ns});
+    log_->add_by_time({.call = call,
+                       .algorithm = "staged",
+                       .bytes = values_.size() * sizeof(float),
+                       .start = start_ns,
+                       .end = steady_ns(),
+                       .dtype = DType::f32});
   }
 }
 

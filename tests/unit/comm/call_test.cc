@@ -40,6 +40,8 @@ TEST(Call, LimitsDependOnTheSite) {
   EXPECT_EQ(wait_limit(verdict, true, deadlines), 305);  // while loading, too
   EXPECT_EQ(wait_limit(step, true, {0, 300}), 0);        // no limit stays none
   EXPECT_EQ(wait_limit(step, true, {-1, 300}), 0);
+  EXPECT_EQ(limit_behind(10), 15);
+  EXPECT_EQ(limit_behind(0), 0);
 }
 
 TEST(Call, AMissingRankIsNamedWithSiteAndNumber) {

@@ -99,7 +99,8 @@ class HostBackend final : public Backend {
 
 }  // namespace
 
-std::unique_ptr<Backend> make_cpu_backend(int, const Precision& /*precision*/) {
+std::unique_ptr<Backend> make_cpu_backend(int, const Precision& /*precision*/,
+                                          RowBits /*bits*/) {
   return std::make_unique<HostBackend>();
 }
 
