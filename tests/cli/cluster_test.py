@@ -47,7 +47,7 @@ class Cluster(CliTest):
         """A hop takes at least the delay, and a broadcast, four sums and a gather are 6 a token."""
         def ms_per_token(delay_us):
             result = on_hosts(["--delay-us", delay_us], [*GREEDY, "--prompt", "a", "--json"])
-            return self.object_of(result)["timing"]["decode_ms_per_token"]
+            return self.object_of(result)["timing"]["tpot_ms"]
         self.assertGreater(ms_per_token(4000), 6 * 4)
 
     def cut(self, host, extra=()):
@@ -68,7 +68,8 @@ class Cluster(CliTest):
         # Where: a site and a call. Since when: a time of day.
         told = [line for line in result.errors
                 if re.search(r"error: ranks? (2|3|2-3) did not come to \w+ at \w+(\[\d+\])? "
-                             r"\(call \d+\) within 3 s, from \d\d:\d\d:\d\d UTC on", line)]
+                             r"\(call \d+\) within 3 s, since \d\d:\d\d:\d\d UTC "
+                          r"\(rank [23] was last seen in \w+ at ", line)]
         self.assertTrue(told, result)
 
     def test_a_short_cut_is_survived(self):
