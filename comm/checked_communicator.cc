@@ -32,10 +32,10 @@ std::string CheckedCommunicator::difference(const std::vector<std::vector<std::b
     check(intents[r].size() == sizeof(Intent), "an intent of another size");
     std::memcpy(&all[r], intents[r].data(), sizeof(Intent));
     if (all[r] == all[0]) continue;
-    return describe({.what = fmt::format("ranks 0 and {} make different collectives", r),
-                     .expected = fmt::format("rank 0's {}", text_of(all[0])),
-                     .found = fmt::format("rank {}'s {}", r, text_of(all[r])),
-                     .remedy = "a fault of the program: please report it"});
+    return shardlm::describe({.what = fmt::format("ranks 0 and {} make different collectives", r),
+                              .expected = fmt::format("rank 0's {}", text_of(all[0])),
+                              .found = fmt::format("rank {}'s {}", r, text_of(all[r])),
+                              .remedy = "a fault of the program: please report it"});
   }
   return "";
 }

@@ -16,6 +16,7 @@ struct PhaseSums {
   double compute_ns = 0, wait_ns = 0, transfer_ns = 0, other_ns = 0;  // of all ranks
   std::vector<double> own_ns;                                         // [rank] outside of calls
   double ideal_ns = 0;                                                // if calls cost nothing
+  double hidden_ns = 0;                                               // of all ranks
 };
 
 // Adds a rank's segments to its row and to the sums of the phases; own[call] is what the rank did
@@ -28,7 +29,8 @@ void add_rank(const MergedRun& run, std::size_t rank, RankRow& row,
     const auto ns = static_cast<double>(s.ns());
     if (s.kind == SegmentKind::call) {
       // A segment may be shorter than the call where clocks disagree.
-      const auto wait = std::min(ns, static_cast<double>(run.parts_of(s.call)[rank].wait));
+      const auto wait =
+          std::min(ns, static_cast<double>(run.parts_of(s.call)[rank].exposed_wait()));
       row.wait_s += wait * kS;
       row.transfer_s += (ns - wait) * kS;
       phase.wait_ns += wait;
@@ -60,6 +62,7 @@ PhaseRow phase_row(Phase phase, const PhaseSums& sums, std::size_t n_ranks) {
   row.wait_ms = sums.wait_ns / ranks * kMs;
   row.transfer_ms = sums.transfer_ns / ranks * kMs;
   row.other_ms = sums.other_ns / ranks * kMs;
+  row.hidden_ms = sums.hidden_ns / ranks * kMs;
   return row;
 }
 
@@ -72,8 +75,8 @@ void count_steps(const MergedRun& run, std::vector<PhaseRow>& rows) {
       row.tokens += static_cast<std::uint64_t>(step.mark.rows);
     }
     const double n = static_cast<double>(std::max<std::uint64_t>(row.steps, 1));
-    for (double* ms :
-         {&row.step_ms, &row.compute_ms, &row.wait_ms, &row.transfer_ms, &row.other_ms}) {
+    for (double* ms : {&row.step_ms, &row.compute_ms, &row.wait_ms, &row.transfer_ms, &row.other_ms,
+                       &row.hidden_ms}) {
       *ms /= n;
     }
   }
@@ -103,6 +106,7 @@ void add_times(const MergedRun& run, CommReport& report) {
     for (std::size_t r = 0; r < n_ranks; ++r) {
       sums.own_ns[r] += own[r][c];
       most = std::max(most, own[r][c]);
+      sums.hidden_ns += static_cast<double>(run.parts_of(c)[r].hidden());
     }
     sums.ideal_ns += most;
   }

@@ -21,7 +21,8 @@ struct SiteRow {
   std::uint64_t bytes = 0;               ///< of all calls: the message, its mean over the ranks
   std::optional<std::uint64_t> wire_tx;  ///< sent by all ranks in all calls, if they all know
   double call_ms = 0, wait_ms = 0, transfer_ms = 0;
-  double share = 0;  ///< of the phase's step
+  double hidden_ms = 0;  ///< of call_ms: the rank went on computing
+  double share = 0;      ///< of the phase's step
   double median_transfer_us = 0;
   std::optional<double> p50_us, p99_us;  ///< of the calls' transfers, with samples enough to say
   std::optional<double> model_us, efficiency;
@@ -35,11 +36,17 @@ struct RankRow {
   double sum_s() const { return compute_s + wait_s + transfer_s + other_s; }
 };
 
-/// The factors by which the ranks' computation becomes the time of a step.
+/// Of calls in the background, what they hold up a rank. The factors by which the ranks'
+/// computation becomes the time of a step.
 struct PhaseRow {
   Phase phase = Phase::load;
   std::uint64_t steps = 0, tokens = 0;
   double step_ms = 0, compute_ms = 0, wait_ms = 0, transfer_ms = 0, other_ms = 0;
+  double hidden_ms = 0;     ///< time in calls that went on behind computation
+  double overlap() const {  ///< the share of the time in calls that was hidden
+    const double calls = wait_ms + transfer_ms + hidden_ms;
+    return calls > 0 ? hidden_ms / calls : 0;
+  }
   double load_balance = 1, serialisation = 1, transfer = 1;
   double parallel() const { return load_balance * serialisation * transfer; }
 };
@@ -51,8 +58,8 @@ struct SizeBucket {
 
 struct ReportQuestion {
   bool per_layer = false;
-  std::optional<ModelConfig> model;  ///< to check the counts and bytes of its all-reduces
-  std::optional<LinkCost> link;      ///< none: fitted to the run, if it has calls of two sizes
+  std::optional<ModelConfig> model = {};  ///< to check the counts and bytes of its all-reduces
+  std::optional<LinkCost> link = {};      ///< none: fitted to the run, if it has calls of two sizes
 };
 
 struct CommReport {

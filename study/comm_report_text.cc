@@ -67,8 +67,8 @@ std::string header_text(const CommReport& r) {
 
 std::string sites_text(const CommReport& r) {
   Table rows = {{"site", "phase", "algorithm", "calls/step", "bytes/call", "bytes/step",
-                 "sent/step", "call ms", "wait ms", "transfer ms", "% of step", "p50 us", "p99 us",
-                 "model us", "eff"}};
+                 "sent/step", "call ms", "wait ms", "transfer ms", "hidden ms", "% of step",
+                 "p50 us", "p99 us", "model us", "eff"}};
   for (const SiteRow& s : r.sites) {
     const auto calls = static_cast<double>(s.calls), steps = static_cast<double>(s.steps);
     const auto bytes = static_cast<double>(s.bytes);
@@ -78,7 +78,7 @@ std::string sites_text(const CommReport& r) {
                     s.algorithms.empty() ? "-" : s.algorithms, per(calls, steps), per(bytes, calls),
                     per(bytes, steps), s.wire_tx ? per(wire, steps) : "-",
                     fmt::format("{:.4g}", s.call_ms), fmt::format("{:.4g}", s.wait_ms),
-                    fmt::format("{:.4g}", s.transfer_ms),
+                    fmt::format("{:.4g}", s.transfer_ms), fmt::format("{:.4g}", s.hidden_ms),
                     outside ? "-" : fmt::format("{:.1f}", 100 * s.share),
                     or_dash(s.p50_us, "{:.2f}"), or_dash(s.p99_us, "{:.2f}"),
                     or_dash(s.model_us, "{:.2f}"), or_dash(s.efficiency, "{:.2f}")});
@@ -88,12 +88,13 @@ std::string sites_text(const CommReport& r) {
 
 std::string phases_text(const CommReport& r) {
   Table rows = {{"phase", "steps", "tokens", "step ms", "compute ms", "wait ms", "transfer ms",
-                 "other ms", "load balance", "serialisation", "transfer", "parallel"}};
+                 "other ms", "overlap %", "load balance", "serialisation", "transfer", "parallel"}};
   for (const PhaseRow& p : r.phases) {
     std::vector<std::string> row = {std::string(phase_text(p.phase)), std::to_string(p.steps),
                                     std::to_string(p.tokens)};
     for (const double ms : {p.step_ms, p.compute_ms, p.wait_ms, p.transfer_ms, p.other_ms})
       row.push_back(fmt::format("{:.4g}", ms));
+    row.push_back(fmt::format("{:.1f}", 100 * p.overlap()));
     for (const double f : {p.load_balance, p.serialisation, p.transfer, p.parallel()})
       row.push_back(fmt::format("{:.3f}", f));
     rows.push_back(std::move(row));

@@ -29,7 +29,7 @@ StepCost last_step_cost(const CallLog& log, double ns_per_tick) {
     const CallRecord& c = log.calls[i];
     if (c.start < begin) break;
     if (c.end > step.end) continue;
-    in_calls += c.end - c.start;
+    in_calls += c.blocked < 0 ? c.end - c.start : std::min(c.blocked, c.end - c.start);
     wait += std::max<std::int64_t>(c.wait, 0);
     // A call that brings a plan or takes answers is all transfer where the rank cannot tell.
     if (c.wait < 0 && c.call.op == Op::all_reduce) cost.wait_known = false;

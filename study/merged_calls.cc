@@ -108,10 +108,13 @@ void add_parts(MergedRun& run, std::span<const RankRecords> ranks,
     const LoggedCall& c = ranks[r].calls[at[r]];
     check_in_step(first, c, r);
     const std::int64_t entry = clocks[r].ns(c.start), exit = clocks[r].ns(c.end);
-    const std::int64_t wait = c.wait < 0 ? -1 : clocks[r].ns(c.start + c.wait) - entry;
+    const auto length = [&](std::int64_t ticks) {
+      return ticks < 0 ? -1 : clocks[r].ns(c.start + ticks) - entry;
+    };
     run.parts.push_back({.entry = entry,
                          .exit = exit,
-                         .own_wait = wait,
+                         .blocked = length(c.blocked),
+                         .own_wait = length(c.wait),
                          .wait = 0,
                          .bytes = c.bytes,
                          .wire_tx = c.wire_tx});

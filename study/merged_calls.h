@@ -2,6 +2,7 @@
 // is computed here.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -25,12 +26,17 @@ std::string_view split_text(SplitMethod method);
 /// One rank in one call; nanoseconds of rank 0's steady clock.
 struct RankPart {
   std::int64_t entry = 0, exit = 0;
+  std::int64_t blocked = -1;   ///< so much of it held up computing; -1: all
   std::int64_t own_wait = -1;  ///< as the rank itself saw it; -1: it cannot tell
   std::int64_t wait = 0;       ///< by the run's SplitMethod; 0 <= wait <= exit - entry
   std::uint64_t bytes = 0;
   std::int64_t wire_tx = -1;
   std::int64_t call() const { return exit - entry; }
   std::int64_t transfer() const { return call() - wait; }
+  /// A call in the background holds the rank up at its end only.
+  std::int64_t exposed() const { return blocked < 0 ? call() : std::min(blocked, call()); }
+  std::int64_t hidden() const { return call() - exposed(); }
+  std::int64_t exposed_wait() const { return std::max<std::int64_t>(0, wait - hidden()); }
 };
 
 struct MergedCall {

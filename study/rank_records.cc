@@ -68,6 +68,7 @@ RankRecords take_records(const CallLog& log, const RankIdentity& who) {
                              .wire_tx = r.wire_tx,
                              .start = r.start,
                              .end = r.end,
+                             .blocked = r.blocked,
                              .wait = r.wait,
                              .dtype = r.dtype});
   }

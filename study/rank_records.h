@@ -32,7 +32,7 @@ struct LoggedCall {
   std::int32_t root = -1;
   std::uint64_t bytes = 0;
   std::int64_t wire_tx = -1;
-  std::int64_t start = 0, end = 0, wait = -1;
+  std::int64_t start = 0, end = 0, blocked = -1, wait = -1;
   DType dtype = DType::u8;
 };
 

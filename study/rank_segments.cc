@@ -60,15 +60,13 @@ std::int64_t first_known(const MergedRun& run, std::size_t rank) {
 std::vector<RankSegment> rank_segments(const MergedRun& run, std::size_t rank) {
   const std::int64_t begin = first_known(run, rank);
   Segments segments(run.ranks[rank], begin);
-  StepMark last;
   for (std::size_t c = 0; c < run.calls.size(); ++c) {
     const RankPart& part = run.parts_of(c)[rank];
     if (part.entry < begin) continue;
-    segments.add_gap(part.entry, c, run.calls[c].step);
+    segments.add_gap(part.exit - part.exposed(), c, run.calls[c].step);
     segments.add_call(part, c, run.calls[c].step);
-    last = run.calls[c].step;
   }
-  segments.add_gap(run.ranks[rank].last_ns, RankSegment::kNoCall, last);
+  segments.add_gap(run.ranks[rank].last_ns, RankSegment::kNoCall, {});
   return segments.take();
 }
 

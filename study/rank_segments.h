@@ -12,7 +12,7 @@ namespace shardlm {
 
 enum class SegmentKind : std::uint8_t {
   compute,  ///< inside a forward pass, between calls
-  call,     ///< a collective, waiting included
+  call,     ///< a collective, waiting included; of one in the background what holds up the rank
   other,    ///< between passes: on rank 0 scheduling, sampling and text
 };
 

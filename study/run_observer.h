@@ -16,14 +16,14 @@
 namespace shardlm {
 
 struct ObserverOptions {
-  bool report = false;                ///< text at the end
-  bool per_layer = false;             ///< in the report, layers apart
-  std::filesystem::path report_file;  ///< the report as JSON; empty: none
-  std::filesystem::path trace_file;   ///< empty: none
-  bool live = false;                  ///< a line a token
-  std::string title;                  ///< of the trace: "gpt2-124m, 2 ranks"
-  std::optional<ModelConfig> model;   ///< checks counts and bytes
-  std::optional<LinkCost> link;       ///< from tune
+  bool report = false;                     ///< text at the end
+  bool per_layer = false;                  ///< in the report, layers apart
+  std::filesystem::path report_file = {};  ///< the report as JSON; empty: none
+  std::filesystem::path trace_file = {};   ///< empty: none
+  bool live = false;                       ///< a line a token
+  std::string title = {};                  ///< of the trace: "gpt2-124m, 2 ranks"
+  std::optional<ModelConfig> model = {};   ///< checks counts and bytes
+  std::optional<LinkCost> link = {};       ///< from tune
   bool wanted() const { return report || live || !report_file.empty() || !trace_file.empty(); }
   /// The same on all ranks: something is made from all ranks' records at the end.
   bool collective() const { return report || !report_file.empty() || !trace_file.empty(); }

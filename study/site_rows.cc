@@ -23,7 +23,7 @@ struct RowSums {
   SiteRow row;
   std::set<std::string_view> algorithms;
   std::set<std::uint64_t> steps;
-  double call_ns = 0, wait_ns = 0;
+  double call_ns = 0, wait_ns = 0, hidden_ns = 0;
   std::uint64_t bytes_of_ranks = 0, wire = 0;
   bool wire_known = true;
   std::vector<double> transfers_us, models_us;
@@ -46,6 +46,7 @@ void add_call(RowSums& sums, const MergedCall& call, std::span<const RankPart> p
   for (const RankPart& part : parts) {
     sums.call_ns += static_cast<double>(part.call());
     sums.wait_ns += static_cast<double>(part.wait);
+    sums.hidden_ns += static_cast<double>(part.hidden());
     sums.bytes_of_ranks += part.bytes;
     sums.wire_known = sums.wire_known && part.wire_tx >= 0;
     sums.wire += static_cast<std::uint64_t>(std::max<std::int64_t>(part.wire_tx, 0));
@@ -65,6 +66,7 @@ void finish(RowSums& sums, std::size_t ranks) {
   const double per_step_ms = kMs * static_cast<double>(ranks * row.steps);
   row.call_ms = sums.call_ns / per_step_ms;
   row.wait_ms = sums.wait_ns / per_step_ms;
+  row.hidden_ms = sums.hidden_ns / per_step_ms;
   row.transfer_ms = row.call_ms - row.wait_ms;
   row.p50_us = supported_quantile(sums.transfers_us, 0.5);
   row.p99_us = supported_quantile(sums.transfers_us, 0.99);

@@ -130,6 +130,7 @@ class TraceWriter {
             {"phase", phase_text(call.step.phase)},
             {"bytes", part.bytes},
             {"wire_tx", part.wire_tx},
+            {"hidden_us", static_cast<double>(part.hidden()) / 1e3},
             {"wait_us", static_cast<double>(part.wait) / 1e3},
             {"transfer_us", static_cast<double>(part.transfer()) / 1e3},
             {"skew_us", static_cast<double>(call.skew) / 1e3}};
