@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "comm/blocking_watch.h"
 #include "comm/shm_team.h"
 
 namespace shardlm {
@@ -59,6 +60,12 @@ class MpiWorld {
   /// Ends the job: the process ends with this code, all other ranks are killed.
   [[noreturn]] void abort(ExitCode code) const;
 
+  /// From now on all that remains is what ranks do at their end (memory freed together,
+  /// MPI_Finalize): a rank that waits in it for longer than this (0 or less: for ever) reports and
+  /// leaves with ExitCode::peer. work_again() takes it back.
+  void watch_end(double limit_s);
+  void work_again() { end_watch_.reset(); }
+
   /// Memory shared by the ranks of this node, `bytes_each` from each, zeroed by its owner and so
   /// placed near it. Collective over the node; base[i] belongs to node rank i. The ranks free it
   /// together when the last copy of `owner` goes, unless an exception is passing through: then
@@ -77,6 +84,7 @@ class MpiWorld {
   std::vector<int> nodes_ = {0};
   std::string host_name_;
   std::unique_ptr<MpiHandles> handles_;
+  std::unique_ptr<BlockingWatch> end_watch_;
 };
 
 }  // namespace shardlm
