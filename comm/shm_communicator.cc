@@ -204,15 +204,15 @@ void ShmCommunicator::exchange(const Call& call, const Label& label, const Tenso
   } else if (!in_place) {  // fixed point: of the host alone
     const auto row_bytes = static_cast<std::size_t>(part.cols() * element_bytes(part.dtype()));
     for (std::int64_t t = 0; t < part.rows(); ++t) {
-      std::copy_n(part.address(t), row_bytes, slot(rank_) + static_cast<std::size_t>(t) * row_bytes);
+      std::copy_n(part.address(t), row_bytes,
+                  slot(rank_) + static_cast<std::size_t>(t) * row_bytes);
     }
   }
   arrive(label);
   wait_for_all(call);
   check_labels(call, label, true);
   for (int r = 0; r < size_; ++r) {
-    addends_[static_cast<std::size_t>(r)] =
-        borrow(slot(r), part.rows(), part.cols(), part.dtype());
+    addends_[static_cast<std::size_t>(r)] = borrow(slot(r), part.rows(), part.cols(), part.dtype());
   }
 }
 
@@ -243,8 +243,7 @@ void ShmCommunicator::all_reduce(Site site, const Tensor& addend, const Residual
 void ShmCommunicator::all_reduce_wide_row(const Call& call, const Label& label, const Tensor& row,
                                           const ResidualUpdate& update, std::int64_t at) {
   const bool fixed = row.dtype() == DType::i64;
-  const std::int64_t at_once =
-      static_cast<std::int64_t>(slot_bytes_) / element_bytes(row.dtype());
+  const std::int64_t at_once = static_cast<std::int64_t>(slot_bytes_) / element_bytes(row.dtype());
   fixed ? fixed_sum_.resize(static_cast<std::size_t>(row.cols()))
         : sum_.resize(static_cast<std::size_t>(row.cols()));
   for (std::int64_t begin_col = 0; begin_col < row.cols(); begin_col += at_once) {

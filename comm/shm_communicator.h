@@ -110,11 +110,11 @@ class ShmCommunicator final : public Communicator {
   std::size_t slot_bytes_;
   std::uint64_t calls_ = 0;
   std::uint64_t phase_ = 0;
-  std::uint64_t all_done_ = 0;   ///< all ranks are known to be done with this phase
-  std::vector<Tensor> addends_;  ///< the ranks' slots of the current phase
-  std::vector<float> sum_;       ///< a row above a slot
+  std::uint64_t all_done_ = 0;           ///< all ranks are known to be done with this phase
+  std::vector<Tensor> addends_;          ///< the ranks' slots of the current phase
+  std::vector<float> sum_;               ///< a row above a slot
   std::vector<std::int64_t> fixed_sum_;  ///< the same in fixed point
-  bool addend_given_ = false;    ///< the next slot is being written: the next call is all_reduce
+  bool addend_given_ = false;  ///< the next slot is being written: the next call is all_reduce
 };
 
 }  // namespace shardlm
