@@ -22,7 +22,9 @@ struct SharedOptions {
   Verbosity verbosity = Verbosity::normal;
 };
 
-enum class CommChoice { automatic, shared_memory, mpi, nccl, ipc, staged };
+enum class CommChoice { automatic, shared_memory, mpi, nccl, ipc, staged, none };
+enum class ReductionChoice { ordered, exact };  ///< as Reduction (parallel/context.h)
+enum class ComputeChoice { normal, none };      ///< none: messages without arithmetic
 enum class BackendChoice { automatic, cpu, cuda };
 enum class DTypeChoice { f32, bf16, f16, int8, int4 };
 enum class KvDTypeChoice { automatic, f32, bf16, f16, int8 };  ///< see precision_of()
@@ -59,6 +61,8 @@ struct EngineOptions {
   BackendChoice backend = BackendChoice::automatic;
   DTypeChoice dtype = DTypeChoice::f32;  ///< of the weights
   KvDTypeChoice kv_dtype = KvDTypeChoice::automatic;
+  ReductionChoice reduction = ReductionChoice::ordered;
+  ComputeChoice compute = ComputeChoice::normal;  ///< none: with a made-up shape only
   std::optional<bool> graphs = {};  ///< record and replay decoding steps on a GPU; none: yes
   bool allow_shared_gpu = false;
   CommunicationOptions communication = {};
@@ -127,6 +131,7 @@ struct PlanOptions {
   std::int64_t prompt_tokens = 128;  ///< length that the list of a prompt's collectives is for
   DTypeChoice dtype = DTypeChoice::f32;
   KvDTypeChoice kv_dtype = KvDTypeChoice::automatic;
+  ReductionChoice reduction = ReductionChoice::ordered;
 };
 
 struct DoctorOptions {

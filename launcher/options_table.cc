@@ -69,6 +69,16 @@ OptionSpec kv_dtype_option(KvDTypeChoice& target) {
                        {"auto", "f32", "bf16", "f16", "int8"});
 }
 
+OptionSpec reduction_option(ReductionChoice& target) {
+  return choice_option("reduction", "sums over ranks; exact: the same bits on any ranks", target,
+                       {"ordered", "exact"});
+}
+
+OptionSpec compute_option(ComputeChoice& target) {
+  return choice_option("compute", "none: bench's messages without arithmetic", target,
+                       {"normal", "none"});
+}
+
 OptionSpec graphs_option(std::optional<bool>& target) {
   return optional_switch("graphs", "record decoding steps on a GPU and replay them", "on", target);
 }
@@ -81,12 +91,13 @@ Table engine_table(EngineOptions& o) {
        integer_option("threads", "compute threads of a rank; 0: as many as its cores", o.threads,
                       kThreads),
        choice_option("comm", "how ranks sum their parts", o.comm,
-                     {"auto", "shm", "mpi", "nccl", "ipc", "staged"}),
+                     {"auto", "shm", "mpi", "nccl", "ipc", "staged", "none"}),
        seconds_option("timeout", "how long a rank waits for another one in a step", o.timeout_s),
        seconds_option("load-timeout", "the same while the model is loaded", o.load_timeout_s),
        integer_option("prefill-chunk", "most prompt tokens in one step", o.prefill_chunk, kFromOne),
        choice_option("backend", "where a rank computes", o.backend, {"auto", "cpu", "cuda"}),
-       dtype_option(o.dtype), kv_dtype_option(o.kv_dtype), graphs_option(o.graphs),
+       dtype_option(o.dtype), kv_dtype_option(o.kv_dtype), reduction_option(o.reduction),
+       compute_option(o.compute), graphs_option(o.graphs),
        switch_option("allow-shared-gpu", "several ranks may share a GPU: for tests, slow",
                      o.allow_shared_gpu)});
 }
@@ -288,7 +299,7 @@ CommandTable plan_command(PlanOptions& o) {
                 with_default("", integer_option("ranks", "number of ranks", o.ranks, kRanks)),
                 integer_option("prompt-tokens", "length of the prompt in the plan", o.prompt_tokens,
                                kFromOne),
-                dtype_option(o.dtype), kv_dtype_option(o.kv_dtype)}),
+                dtype_option(o.dtype), kv_dtype_option(o.kv_dtype), reduction_option(o.reduction)}),
        shared_table(o.shared)});
 }
 

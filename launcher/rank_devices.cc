@@ -5,10 +5,12 @@
 #include <array>
 
 #include "backend/cpu/cpu_backend.h"
+#include "backend/null/null_backend.h"
 #include "base/log.h"
 #include "comm/agreement.h"
 #include "comm/make_communicator.h"
 #include "launcher/allreduce_choice.h"
+#include "comm/no_sum_communicator.h"
 #include "launcher/errors.h"
 #include "launcher/gpu_messages.h"
 
@@ -27,7 +29,12 @@ RankGpus look(const MpiWorld& world, BackendChoice backend) {
 
 void make_backends(RankDevices& devices, const EngineOptions& options, int rank, int threads) {
   if (devices.decision.kind == BackendKind::cpu) {
-    devices.own = make_cpu_backend(threads, on_cpu(precision_of(options.dtype, options.kv_dtype)));
+    const Precision precision = on_cpu(precision_of(options.dtype, options.kv_dtype));
+    const bool exact = options.reduction == ReductionChoice::exact;
+    devices.own = options.compute == ComputeChoice::none
+                      ? make_null_backend(precision)
+                      : make_cpu_backend(threads, precision,
+                                         exact ? RowBits::always_same : RowBits::of_a_kernel);
     return;
   }
   devices.host = make_cpu_backend(threads);
@@ -43,6 +50,12 @@ Overlap overlap_of(OverlapChoice choice) {
 
 std::unique_ptr<Communicator> make_comm(const RankDevices& devices, const EngineOptions& options,
                                         const AllReduceDecision& allreduce, const MpiWorld& world) {
+  if (options.comm == CommChoice::none) {  // what is no sum goes as with auto
+    EngineOptions others = options;
+    others.comm = CommChoice::automatic;
+    return std::make_unique<NoSumCommunicator>(make_comm(devices, others, allreduce, world),
+                                               *devices.own);
+  }
   const std::string name = comm_name(options.comm);
   CommSettings settings{
       .deadlines = {.collective_s = options.timeout_s, .load_s = options.load_timeout_s}};
@@ -80,7 +93,13 @@ BackendDecision agree_on_backend(const Job& job, const EngineOptions& options) {
   return read_decision(message);
 }
 
-RankDevices make_rank_devices(const Job& job, const EngineOptions& options, int threads) {
+RankDevices make_rank_devices(const Job& job, const EngineOptions& asked, int threads) {
+  EngineOptions options = asked;
+  // Exact sums and messages without arithmetic are the CPU's: auto looks for no GPU then.
+  if (options.backend == BackendChoice::automatic &&
+      (options.reduction == ReductionChoice::exact || options.compute == ComputeChoice::none)) {
+    options.backend = BackendChoice::cpu;
+  }
   RankDevices devices;
   devices.decision = agree_on_backend(job, options);
   agree(job.control, caught([&] { make_backends(devices, options, job.world.rank(), threads); }));
@@ -104,6 +123,7 @@ void log_choice(const RankDevices& devices, const EngineOptions& options,
   for (const std::string& note : notes_without_effect(options, devices.decision.kind)) {
     log::info(note);
   }
+  for (const std::string& warning : result_warnings(options)) log::warning(warning);
   const std::string shared = shared_gpu_line(devices.decision);
   if (!shared.empty()) log::warning(shared);
 }

@@ -81,9 +81,10 @@ int run_alone(const Options& options) {
 // What decides which calls a rank makes to the others: the command and the transport.
 std::string calling_text(const Options& options) {
   const auto with = [](const std::string& command, const EngineOptions& engine) {
-    return fmt::format("{} with --comm {} --backend {} --dtype {}{}", command,
-                       comm_name(engine.comm), backend_name(engine.backend),
+    return fmt::format("{} with --comm {} --backend {} --dtype {} --reduction {} --compute {}{}",
+                       command, comm_name(engine.comm), backend_name(engine.backend),
                        precision_text(precision_of(engine.dtype, engine.kv_dtype)),
+                       reduction_name(engine.reduction), compute_name(engine.compute),
                        communication_text(engine));
   };
   if (const auto* o = std::get_if<GenerateOptions>(&options.command))

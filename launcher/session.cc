@@ -32,7 +32,8 @@ Session::Session(const Job& job, const EngineOptions& options, bool dump_activat
   log_choice(devices_, options, threads_text(cores, threads_));
   Backend& backend = *devices_.own;
   if (dump_activations) dump_ = std::make_unique<ActivationDump>(backend, comm());
-  context_ = std::make_unique<Context>(Context{backend, comm(), dump_ ? *dump_ : silent_});
+  context_ = std::make_unique<Context>(
+      Context{backend, comm(), dump_ ? *dump_ : silent_, reduction_of(options.reduction)});
   const Precision types = backend.precision();
   log::verbose(fmt::format("{} on {}; {}; weights {}, activations {}, keys and values {}; {}",
                            comm().describe(), job.world.host_name(), backend.describe(),
