@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "comm/emulated_network.h"
 #include "comm/mpi_reducer.h"
 #include "comm/self_communicator.h"
 #include "comm/transport.h"
@@ -58,6 +59,22 @@ AlgorithmTable defaults_for(const GroupShape& shape, WireFormat wire, bool messa
   return AlgorithmTable(std::move(rules));
 }
 
+// The same, slower. The clock lives as long as what uses it.
+void emulate(Transport& transport, const CommSettings& settings, bool oversubscribed) {
+  if (!settings.emulation.delays()) return;
+  const std::shared_ptr<NetworkClock> clock = make_network_clock(oversubscribed);
+  transport.meetings = emulate_network(std::move(transport.meetings), settings.emulation,
+                                       transport.rank, transport.size, *clock);
+  transport.make_reducer = [real = std::move(transport.make_reducer), settings,
+                            clock](const AllReduceChoice& choice) {
+    const auto load = [settings, choice](std::size_t bytes) {
+      return settings.load(choice, bytes);
+    };
+    return emulate_network(real(choice), settings.emulation, load, *clock);
+  };
+  transport.description += ", emulated network " + emulation_text(settings.emulation);
+}
+
 bool by_shared_memory_alone(const AlgorithmTable& table) {
   return std::all_of(table.rules().begin(), table.rules().end(), [](const AllReduceRule& rule) {
     return needs_one_node(rule.choice.algorithm);
@@ -95,8 +112,9 @@ std::unique_ptr<Communicator> make_communicator(const MpiWorld& world, Backend& 
   parts.library = [&world, &backend, deadlines = settings.deadlines] {
     return make_mpi_reducer(world, backend, deadlines);
   };
-  return std::make_unique<HostCommunicator>(make_transport(std::move(parts), backend), backend,
-                                            table, settings.overlap);
+  Transport transport = make_transport(std::move(parts), backend);
+  emulate(transport, settings, world.oversubscribed());
+  return std::make_unique<HostCommunicator>(std::move(transport), backend, table, settings.overlap);
 }
 
 }  // namespace shardlm

@@ -1,10 +1,12 @@
 // The communicator of a job, by names.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "comm/algorithm_table.h"
+#include "comm/emulation.h"
 #include "comm/host_communicator.h"
 #include "comm/mpi_world.h"
 
@@ -20,6 +22,9 @@ struct CommSettings {
   AlgorithmTable table = {};          ///< before the default one
   WireFormat wire = WireFormat::f32;  ///< of the default one
   Overlap overlap = Overlap::none;
+  /// As over this network, if it delays; `load` says what an all-reduce asks of it.
+  Emulation emulation = {};
+  std::function<NetworkLoad(const AllReduceChoice&, std::size_t bytes)> load = {};
 };
 
 /// Another transport, shm across nodes, or an algorithm that cannot work here is an

@@ -36,6 +36,7 @@ class NoSumCommunicator final : public Communicator {
   void barrier(Site site) override { to_->barrier(site); }
   void begin_step(const StepMark& step) override { to_->begin_step(step); }
   void end_step() override { to_->end_step(); }
+  CallLog* log() override { return to_->log(); }
   bool recordable() const override { return true; }  // its all-reduces need nobody
 
  private:

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "comm/agreement.h"
 #include "launcher/allreduce_file.h"
+#include "launcher/backend_options.h"
 #include "launcher/errors.h"
 
 namespace shardlm {

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "comm/algorithm_table.h"
+#include "comm/emulation.h"
 #include "launcher/options_kinds.h"
 #include "launcher/options_values.h"
 
@@ -127,6 +128,8 @@ Table communication_table(CommunicationOptions& o) {
                      {"f32", "bf16", "f16", "int8"}),
        choice_option("overlap", "of a prefill's all-reduces with its arithmetic", o.overlap,
                      {"none", "poll", "thread"}),
+       rules_option("emulate", "as over a slower network: latency_us=100,gbit=1,...", "NETWORK",
+                    o.emulate, [](const std::string& text) { parse_emulation(text); }),
        switch_option("check-collectives", "compare each call over the ranks before it",
                      o.check_collectives)});
 }

@@ -8,11 +8,13 @@
 #include "backend/null/null_backend.h"
 #include "base/log.h"
 #include "comm/agreement.h"
+#include "comm/checked_communicator.h"
 #include "comm/make_communicator.h"
-#include "launcher/allreduce_choice.h"
 #include "comm/no_sum_communicator.h"
+#include "launcher/allreduce_choice.h"
 #include "launcher/errors.h"
 #include "launcher/gpu_messages.h"
+#include "study/emulated_load.h"
 
 namespace shardlm {
 namespace {
@@ -48,6 +50,25 @@ Overlap overlap_of(OverlapChoice choice) {
   return values.at(static_cast<std::size_t>(choice));
 }
 
+Emulation emulation_of(const EngineOptions& options) {
+  const std::string& text = options.communication.emulate;
+  return text.empty() ? Emulation{} : parse_emulation(text);
+}
+
+// What is asked for around the communicator.
+void add_layers(RankDevices& devices, const EngineOptions& options, const Job& job) {
+  const Emulation emulation = emulation_of(options);
+  if (emulation.slows()) {
+    devices.clock = make_network_clock(job.world.oversubscribed());
+    devices.slowed = emulate_slow_rank(*devices.comm, emulation, *devices.clock);
+    devices.comm = devices.slowed.get();
+  }
+  if (options.communication.check_collectives && devices.comm->size() > 1) {
+    devices.checked = std::make_unique<CheckedCommunicator>(*devices.comm, job.control);
+    devices.comm = devices.checked.get();
+  }
+}
+
 std::unique_ptr<Communicator> make_comm(const RankDevices& devices, const EngineOptions& options,
                                         const AllReduceDecision& allreduce, const MpiWorld& world) {
   if (options.comm == CommChoice::none) {  // what is no sum goes as with auto
@@ -68,6 +89,10 @@ std::unique_ptr<Communicator> make_comm(const RankDevices& devices, const Engine
   settings.table = allreduce.table;
   settings.wire = options.communication.wire;
   settings.overlap = overlap_of(options.communication.overlap);
+  settings.emulation = emulation_of(options);
+  settings.load = [shape = group_shape(world)](const AllReduceChoice& choice, std::size_t bytes) {
+    return emulated_load(choice, shape, bytes);
+  };
   return make_communicator(world, *devices.own, settings);
 }
 
@@ -106,8 +131,10 @@ RankDevices make_rank_devices(const Job& job, const EngineOptions& asked, int th
   AllReduceDecision allreduce;
   if (devices.decision.kind == BackendKind::cpu) allreduce = decide_allreduce(job, options);
   agree(job.control,
-        caught([&] { devices.comm = make_comm(devices, options, allreduce, job.world); }));
+        caught([&] { devices.base = make_comm(devices, options, allreduce, job.world); }));
   devices.allreduce_source = allreduce.source;
+  devices.comm = devices.base.get();
+  add_layers(devices, options, job);
   return devices;
 }
 
