@@ -17,6 +17,7 @@
 #include "bench/all_reduce_contest.h"
 #include "comm/mpi_handles.h"
 #include "comm/mpi_world.h"
+#include "comm/message_reducer.h"
 #include "comm/shm_oneshot.h"
 #include "comm/shm_twoshot.h"
 
