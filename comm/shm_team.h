@@ -121,6 +121,7 @@ class ShmTeam {
   std::uint64_t mark(int rank) const;
   bool left(int rank) const;
   int job_rank(int rank) const;
+  LastSeen last_seen(int rank) const;
 
   void wait_for_slot(const Call& call, std::uint64_t phase);
   void wait_for_mark(const Call& call, int first, int last, std::uint64_t mark,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "launcher/gpus.h"
@@ -24,6 +25,7 @@ struct RankDevices {
   std::unique_ptr<Backend> host;  ///< of the host communicator; none on the CPU, where it is `own`
   std::unique_ptr<Backend> own;   ///< where the model computes
   std::unique_ptr<Communicator> comm;
+  std::string allreduce_source = {};  ///< why its algorithms are what they are
 };
 
 /// Called by all ranks together; one rank's Error is everyone's. `threads`: of the host.

@@ -78,6 +78,9 @@ class Session {
   void report_weights(const class CheckpointWeights& weights) const;
   std::vector<std::uint8_t> allowed_ids() const;
 
+  int coordinate(const std::function<void(Coordinator&)>& body);
+
+  MpiWorld& world_;
   EngineOptions options_;
   std::filesystem::path model_dir_;
   Fault fault_;
