@@ -15,7 +15,9 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "bench/all_reduce_contest.h"
+#include "comm/message_reducer.h"
 #include "comm/mpi_handles.h"
+#include "comm/mpi_reducer.h"
 #include "comm/mpi_world.h"
 #include "comm/shm_oneshot.h"
 #include "comm/shm_twoshot.h"
@@ -131,6 +133,11 @@ class Bench {
       add("shm-twoshot", std::make_shared<ShmTwoShot>(*team_, *backend_));
       add("shm-twoshot-in-place", std::make_shared<ShmTwoShot>(*team_, *backend_), true);
     }
+    for (const Algorithm algorithm :
+         {Algorithm::direct, Algorithm::recdbl, Algorithm::rabenseifner, Algorithm::ring}) {
+      add(std::string(name(algorithm)),
+          make_message_reducer(*messages_, *backend_, algorithm, WireFormat::f32));
+    }
   }
 
   ~Bench() { MPI_Comm_free(&comm_); }
@@ -227,6 +234,7 @@ class Bench {
   MPI_Comm comm_;
   std::unique_ptr<Backend> backend_ = make_cpu_backend(1);
   std::unique_ptr<ShmTeam> team_;
+  std::unique_ptr<Messages> messages_ = make_mpi_messages(world_, Deadlines());
   std::unique_ptr<StartLine> start_;
   std::vector<Contestant> contestants_;
   std::uint64_t calls_ = 0;

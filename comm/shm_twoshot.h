@@ -11,35 +11,51 @@
 
 #include "backend/backend.h"
 #include "comm/all_reducer.h"
+#include "comm/held_addend.h"
 #include "comm/message_sums.h"
 #include "comm/shm_team.h"
+#include "comm/wire_codec.h"
 
 namespace shardlm {
 
 class ShmTwoShot final : public AllReducer {
  public:
-  ShmTwoShot(ShmTeam& team, Backend& backend);
+  /// A format that rounds: addends and sums stand rounded in shared memory. Fixed point wants f32.
+  ShmTwoShot(ShmTeam& team, Backend& backend, WireFormat wire = WireFormat::f32);
 
   std::size_t most_bytes() const override { return team_.slot_bytes(); }
   /// In this rank's slot, if the addend fits one.
   std::optional<Tensor> addend(const Call& next, std::int64_t rows, std::int64_t cols,
                                DType dtype) override;
-  /// The sum, in rank 0's slot.
+  /// The sum, in rank 0's slot if it was not rounded.
   std::span<const Tensor> reduce(const Call& call, const Tensor& addend) override;
   void release() override;
   std::uint64_t sent_bytes() const override { return sent_bytes_; }
 
  private:
+  /// The message at hand: its elements stand in slots as codec's messages do.
+  struct Message {
+    const WireCodec* codec = nullptr;
+    std::size_t elements = 0, chunks = 0;
+    const std::byte* held = nullptr;  ///< what is rounded
+    Tensor flat;                      ///< [1, elements]: what is copied chunk by chunk
+  };
+
+  void begin(const Tensor& addend);
   Slice chunk_range(std::size_t chunk) const;
-  void put_chunk(const Tensor& addend, std::size_t chunk);
-  void sum_chunk(const Call& call, std::size_t chunk);
+  std::byte* at(int rank, std::size_t element) const;
+  void put(std::size_t chunk);
+  void sum(const Call& call, std::size_t chunk);
+  void sum_slice(Slice slice);
 
   ShmTeam& team_;
   Backend& backend_;
-  SumType type_ = SumType::f32;
-  std::size_t elements_ = 0, element_bytes_ = 0, chunks_ = 0;  ///< of the message at hand
-  std::vector<const std::byte*> addends_;                      ///< the ranks', of one slice
-  Tensor sum_;
+  WireFormat wire_;
+  HeldAddend held_;
+  Message message_;
+  std::vector<const std::byte*> addends_;  ///< the ranks', of one slice
+  std::vector<float> sum_;                 ///< of what was rounded
+  Tensor returned_;
   std::uint64_t sent_bytes_ = 0;
 };
 

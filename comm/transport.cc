@@ -10,6 +10,8 @@
 #include "comm/message_reducer.h"
 #include "comm/shm_meetings.h"
 #include "comm/shm_oneshot.h"
+#include "comm/shm_twoshot.h"
+#include "comm/two_level_reducer.h"
 
 namespace shardlm {
 namespace {
@@ -43,14 +45,15 @@ std::unique_ptr<AllReducer> make_reducer(const AllReduceChoice& choice, const Tr
   switch (choice.algorithm) {
     case Algorithm::shm_oneshot:
       need_shared_memory(choice, parts);
-      return std::make_unique<ShmOneShot>(*parts.node, backend);
+      return std::make_unique<ShmOneShot>(*parts.node, backend, choice.wire);
     case Algorithm::shm_twoshot:
       need_shared_memory(choice, parts);
-      return std::make_unique<ShmOneShot>(*parts.node, backend);
+      return std::make_unique<ShmTwoShot>(*parts.node, backend, choice.wire);
     case Algorithm::two_level:
       need_shared_memory(choice, parts);
       need_messages(choice, parts);
-      return make_message_reducer(*parts.messages, backend, choice.between_nodes, choice.wire);
+      return std::make_unique<TwoLevelReducer>(*parts.node, *parts.messages, parts.node_of, backend,
+                                               choice.between_nodes, choice.wire);
     case Algorithm::mpi:
       if (!parts.library) refuse(choice, "ranks that MPI has started", "ranks of one process");
       return parts.library();

@@ -111,25 +111,56 @@ void check_reducer_sums(AllReducer& reducer, ReducerRank& rank, std::int64_t row
   }
 }
 
-void check_reducer_order(AllReducer& reducer, ReducerRank& rank, std::int64_t rows,
-                         std::int64_t cols) {
+namespace {
+
+std::vector<float> random_addend(int rank, std::uint64_t call, std::size_t n) {
+  std::mt19937_64 random(call * 1000 + static_cast<std::uint64_t>(rank));
+  std::uniform_real_distribution<float> uniform(-1, 1);
+  std::vector<float> values(n);
+  for (float& x : values) x = uniform(random);
+  return values;
+}
+
+// The reducer's sum of random addends; `expected`: that of a loop in T in rank order.
+template <class T>
+std::vector<float> sum_of_random(AllReducer& reducer, ReducerRank& rank, std::int64_t rows,
+                                 std::int64_t cols, AddendPlace place, std::vector<T>& expected) {
   const std::uint64_t call = rank.calls + 1;
   const auto n = static_cast<std::size_t>(rows * cols);
-  std::vector<float> expected(n);
-  Addend<float> addend(reducer, rank, rows, cols, AddendPlace::own);
+  expected.assign(n, 0);
+  Addend<float> addend(reducer, rank, rows, cols, place);
   for (int r = 0; r < rank.size; ++r) {
-    std::mt19937_64 random(call * 1000 + static_cast<std::uint64_t>(r));
-    std::uniform_real_distribution<float> uniform(-1, 1);
-    std::vector<float> theirs(n);
-    for (float& x : theirs) x = uniform(random);
+    const std::vector<float> theirs = random_addend(r, call, n);
     if (r == rank.rank) addend.fill([&theirs](std::size_t i) { return theirs[i]; });
-    for (std::size_t i = 0; i < n; ++i) expected[i] = r == 0 ? theirs[i] : expected[i] + theirs[i];
+    for (std::size_t i = 0; i < n; ++i) {
+      expected[i] = r == 0 ? static_cast<T>(theirs[i]) : expected[i] + static_cast<T>(theirs[i]);
+    }
   }
-  const std::vector<float> sum = reduced<float>(reducer, rank, addend.tensor());
-  for (std::size_t i = 0; i < n; ++i) {
+  return reduced<float>(reducer, rank, addend.tensor());
+}
+
+}  // namespace
+
+void check_reducer_order(AllReducer& reducer, ReducerRank& rank, std::int64_t rows,
+                         std::int64_t cols) {
+  std::vector<float> expected;
+  const std::vector<float> sum =
+      sum_of_random(reducer, rank, rows, cols, AddendPlace::own, expected);
+  for (std::size_t i = 0; i < sum.size(); ++i) {
     ASSERT_EQ(std::bit_cast<std::uint32_t>(sum[i]), std::bit_cast<std::uint32_t>(expected[i]))
         << rows << " x " << cols << " at " << i << ", rank " << rank.rank << " of " << rank.size;
   }
+}
+
+std::vector<float> check_reducer_rounding(AllReducer& reducer, ReducerRank& rank, std::int64_t rows,
+                                          std::int64_t cols, double tolerance) {
+  std::vector<double> expected;
+  std::vector<float> sum = sum_of_random(reducer, rank, rows, cols, AddendPlace::mixed, expected);
+  for (std::size_t i = 0; i < sum.size(); ++i) {
+    EXPECT_NEAR(sum[i], expected[i], tolerance)
+        << rows << " x " << cols << " at " << i << ", rank " << rank.rank << " of " << rank.size;
+  }
+  return sum;
 }
 
 }  // namespace shardlm

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "comm/all_reducer.h"
 #include "comm/communicator.h"
@@ -32,5 +33,10 @@ void check_reducer_sums(AllReducer& reducer, ReducerRank& rank, std::int64_t row
 /// Random addends: the bits of a plain loop in rank order.
 void check_reducer_order(AllReducer& reducer, ReducerRank& rank, std::int64_t rows,
                          std::int64_t cols);
+
+/// Random addends in [-1, 1] and what the reducer makes of their sum, which is within `tolerance`
+/// of it in double.
+std::vector<float> check_reducer_rounding(AllReducer& reducer, ReducerRank& rank, std::int64_t rows,
+                                          std::int64_t cols, double tolerance);
 
 }  // namespace shardlm

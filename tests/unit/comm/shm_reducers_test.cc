@@ -22,11 +22,11 @@ enum class Kind { oneshot, twoshot };
 
 // One rank's end of a team with everything on it.
 struct Member {
-  explicit Member(ShmTeam& shm)
+  explicit Member(ShmTeam& shm, WireFormat wire = WireFormat::f32)
       : team(shm),
         rank{shm.rank(), shm.size(), 0},
-        oneshot(shm, *backend),
-        twoshot(shm, *backend),
+        oneshot(shm, *backend, wire),
+        twoshot(shm, *backend, wire),
         meetings(shm) {}
   AllReducer& reducer(Kind kind) {
     return kind == Kind::oneshot ? static_cast<AllReducer&>(oneshot) : twoshot;
@@ -175,6 +175,59 @@ TEST(ShmReducersTogether, BytesWrittenForThePeersAreCounted) {
     EXPECT_EQ(member.oneshot.sent_bytes(), 96U * 4 + 10 * 8);
     check_reducer_sums(member.twoshot, member.rank, 1, 128, DType::f32);
     EXPECT_EQ(member.twoshot.sent_bytes(), 128U * 4 + 64 * 4);  // the addend, and half of the sum
+  });
+}
+
+// What rounding to the format may cost an addend in [-1, 1] (comm/wire_codec.h).
+double rounding_of(WireFormat wire) {
+  if (wire == WireFormat::bf16) return 0x1p-9;
+  if (wire == WireFormat::f16) return 0x1p-12;
+  return 1.0 / 254;  // int8: half of a scale, which is the largest of 32 over 127
+}
+
+// P addends are rounded, and in two shots their sum, which is up to P times as large.
+TEST(ShmReducersTogether, RoundedSumsHaveTheSameBitsOnAllRanks) {
+  for (const WireFormat wire : {WireFormat::bf16, WireFormat::f16, WireFormat::int8}) {
+    for (const Kind kind : {Kind::oneshot, Kind::twoshot}) {
+      for (const int size : {1, 2, 3, 8}) {
+        std::vector<std::vector<float>> sums(static_cast<std::size_t>(size));
+        run_team(size,
+                 [&](ShmTeam& team) {
+                   Member member(team, wire);
+                   std::vector<float>& mine = sums[static_cast<std::size_t>(team.rank())];
+                   const double tolerance = 2.01 * size * rounding_of(wire);
+                   for (const auto& [rows, cols] : {Shape{1, 1}, {1, 768}, {3, 333}, {2, 6001}}) {
+                     const std::vector<float> sum = check_reducer_rounding(
+                         member.reducer(kind), member.rank, rows, cols, tolerance);
+                     mine.insert(mine.end(), sum.begin(), sum.end());
+                   }
+                   check_reducer_sums(member.reducer(kind), member.rank, 0, 7, DType::f32);
+                 },
+                 {.slot_bytes = std::size_t{64} << 10});
+        for (const std::vector<float>& sum : sums) {
+          EXPECT_EQ(sum, sums[0]) << name(wire) << ", " << size << " ranks";
+        }
+      }
+    }
+  }
+}
+
+TEST(ShmReducersTogether, RoundedMessagesAreShorter) {
+  run_team(2, [](ShmTeam& team) {
+    Member member(team, WireFormat::bf16);
+    check_reducer_rounding(member.oneshot, member.rank, 1, 128, 1);
+    EXPECT_EQ(member.oneshot.sent_bytes(), 128U * 2);
+    check_reducer_rounding(member.twoshot, member.rank, 1, 128, 1);
+    EXPECT_EQ(member.twoshot.sent_bytes(), 128U * 2 + 64 * 2);
+  });
+}
+
+TEST(ShmReducersTogether, FixedPointIsNotRounded) {
+  run_team(1, [](ShmTeam& team) {
+    Member member(team, WireFormat::bf16);
+    EXPECT_THAT(
+        error_of([&] { check_reducer_sums(member.twoshot, member.rank, 1, 8, DType::i64); }),
+        HasSubstr("the wire format of an exact sum"));
   });
 }
 
