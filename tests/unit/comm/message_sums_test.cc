@@ -31,7 +31,7 @@ void check_exact_sums(Messages& messages, std::span<const std::size_t> sizes) {
   const int members = rank.team().size();
   for (const Algorithm algorithm : kByMessages) {
     for (const WireCodec* codec : all_codecs()) {
-      for (const std::size_t n : kSizes) {
+      for (const std::size_t n : sizes) {
         const Bytes sum = rank.sum(algorithm, *codec, exact_values(*codec, n, messages.rank() + 1));
         EXPECT_TRUE(sum == exact_values(*codec, n, sum_of_factors(members)))
             << name(algorithm) << ", " << codec_text(*codec) << ", " << n;
