@@ -8,7 +8,7 @@ import sys
 import unittest
 from pathlib import Path
 
-from harness import (BIN, DEMO, OK, PEER, SLOWDOWN, USAGE, CliTest, children_of, execute, run)
+from harness import (BIN, BUG, DEMO, OK, PEER, SLOWDOWN, USAGE, CliTest, children_of, execute, run)
 
 CLUSTER = os.environ["SHARDLM_CLUSTER"]  # the script
 PATIENCE = 3    # --timeout of the runs whose link is cut
@@ -61,7 +61,8 @@ class Cluster(CliTest):
 
     def test_a_cut_link_ends_the_job(self):
         result = self.cut(1)
-        self.assertEqual(result.code, PEER, result)
+        # Open MPI 5's mpirun forgets the ranks' code for its own, that a daemon is gone.
+        self.assertEqual(result.code, BUG if mpi_version() >= 5 else PEER, result)
         # 0.2 s, the deadline, then mpirun waits for the host that it cannot reach.
         self.assertLess(result.seconds, (PATIENCE + TCP_ENDS + 10) * SLOWDOWN, result)
         # Who: one or both of node1's ranks, for the other's addend may have come just in time.
@@ -134,6 +135,11 @@ class Script(CliTest):
                 return True
             os.sched_yield()
         return False
+
+
+def mpi_version():
+    text = subprocess.run(["mpirun", "--version"], capture_output=True, text=True).stdout
+    return int(re.search(r"\(Open MPI\) (\d+)", text)[1])
 
 
 def why_not():

@@ -21,7 +21,6 @@ subnet=10.213.77
 device=cluster0 # Open MPI leaves out interfaces whose names begin with "vir"
 
 address() { printf '%s.%d' "$subnet" "$(($1 + 1))"; }
-on_switch() { "$@"; }
 in_net_of() { nsenter --target "${pids[$1]}" --net "${@:2}"; }
 
 # Memory file systems of our own: nothing is left on the machine's, whatever ends us.
@@ -211,17 +210,18 @@ make_command() {
     launch+=(--map-by slot --oversubscribe --mca btl "self,vader,tcp"
       --mca btl_vader_single_copy_mechanism none --mca plm rsh --mca plm_rsh_agent "$state/on"
       --mca plm_rsh_no_tree_spawn 1 --mca oob_tcp_if_include "$subnet.0/24"
-      --mca oob_tcp_keepalive_time 10 --mca oob_tcp_keepalive_intvl 2 --mca oob_tcp_keepalive_probes 5)
+      --mca oob_tcp_keepalive_time 10 --mca oob_tcp_keepalive_intvl 2
+      --mca oob_tcp_keepalive_probes 5)
   fi
   launch+=("${mpirun_options[@]}" "$@")
 }
 
 describe_link() {
-  local rate="${CLUSTER_RATE_MBIT} Mbit/s a host"
-  [[ $CLUSTER_RATE_MBIT != 0 ]] || rate="no limit of the rate"
+  local limit="${CLUSTER_RATE_MBIT} Mbit/s a host"
+  [[ $CLUSTER_RATE_MBIT != 0 ]] || limit="no limit of the rate"
   case "$link" in
-    netem | relay) echo "$link, $CLUSTER_DELAY_US us one way, $rate" ;;
-    tbf) echo "tbf, no delay, $rate" ;;
+    netem | relay) echo "$link, $CLUSTER_DELAY_US us one way, $limit" ;;
+    tbf) echo "tbf, no delay, $limit" ;;
     plain) echo "plain, no delay, no limit of the rate" ;;
   esac
 }
