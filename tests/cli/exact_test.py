@@ -50,12 +50,11 @@ class Bounds(CliTest):
                    "--temperature", 0, "--comm", "none", "--json"]
         result = run(command, 2)
         value = self.object_of(result)
-        self.assertEqual(len(result.warnings), 1, result)
-        self.assertIn("meaningless", result.warnings[0])
+        self.assertEqual(sum("meaningless" in w for w in result.warnings), 1, result)
         self.assertEqual(len(value["warnings"]), 1)
         self.assertIn("meaningless", value["warnings"][0])
         self.assertEqual(len(value["sequences"][0]["ids"]), 4)
-        whole = self.json_of([*command[:-3], "--json"], 2)
+        whole = self.json_of([*command[:-3]], 2)
         self.assertEqual(whole["warnings"], [])
 
     def test_no_arithmetic_is_a_benchmark_of_a_shape(self):
@@ -63,7 +62,7 @@ class Bounds(CliTest):
         value = self.object_of(result)
         self.assertEqual(value["environment"]["compute"], "none")
         self.assertEqual(len(value["environment"]["warnings"]), 1)
-        self.assertEqual(len(result.warnings), 1, result)
+        self.assertEqual(sum("--compute none" in w for w in result.warnings), 1, result)
         for t in value["tests"]:
             self.assertGreater(t["tokens_per_s"], 0)
             for name in ("gflop_per_s", "weight_gb_per_s", "read_gb_per_s", "share_of_read"):
