@@ -1,4 +1,4 @@
-#include "comm/shm_communicator.h"
+#include "comm/host_communicator.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
