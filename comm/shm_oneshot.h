@@ -1,7 +1,5 @@
 // All-reduce over shared memory, one-shot: every rank reads every rank's addend where it was
-// written. One wait a call; the sum is the reader's, in one pass with whatever else it does. A long
-// addend that must be copied goes in pieces: while a rank copies one, the others' one before it is
-// on its way into this rank's cache.
+// written. One wait a call; the sum is the reader's, in one pass with whatever else it does.
 #pragma once
 
 #include <vector>
@@ -30,8 +28,6 @@ class ShmOneShot final : public AllReducer {
   std::uint64_t sent_bytes() const override { return sent_bytes_; }
 
  private:
-  void put_plain(const Tensor& addend, const ShmLabel& label);
-  void fetch(std::size_t piece) const;
   void sum_rounded(const WireCodec& codec, const Tensor& shape);
 
   ShmTeam& team_;

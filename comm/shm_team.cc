@@ -225,10 +225,6 @@ void ShmTeam::wait_for_all(const Call& call, std::uint32_t step) {
   all_done_ = phase_ - 1;
 }
 
-bool ShmTeam::has_reached(int rank, std::uint32_t step) const {
-  return mark(rank) >= mark_of(phase_, step);
-}
-
 void ShmTeam::wait_for_first(const Call& call, std::uint32_t step, int ranks, bool indirect) {
   wait_for_mark(call, 0, ranks, mark_of(phase_, step), indirect);
 }

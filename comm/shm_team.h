@@ -97,8 +97,6 @@ class ShmTeam {
   /// Until the first `ranks` have. `indirect`: they wait for others meanwhile; this rank waits a
   /// little longer than they do, so that the one that knows the culprit speaks first.
   void wait_for_first(const Call& call, std::uint32_t step, int ranks, bool indirect);
-  /// Does not wait.
-  bool has_reached(int rank, std::uint32_t step) const;
   /// The label of a rank that has arrived.
   ShmLabel label(int rank) const;
   /// Fails with ExitCode::bug unless all that have arrived are in this call.
