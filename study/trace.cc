@@ -6,6 +6,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "study/call_split.h"
 #include "study/rank_segments.h"
 
 namespace shardlm {
@@ -147,12 +148,13 @@ class TraceWriter {
              {{"seq", call.number}});
   }
 
+  // To who waited, from whom it waited for.
   void write_flows(std::size_t index) {
     const MergedCall& call = run_.calls[index];
     const auto parts = run_.parts_of(index);
-    const std::size_t from = call.last_to_enter;
     for (std::size_t rank = 0; rank < parts.size(); ++rank) {
-      if (rank == from || parts[rank].call() == 0) continue;
+      const auto from = released_by(call, parts, rank);
+      if (!from || parts[rank].exit <= parts[*from].entry) continue;
       const std::uint64_t id = index * parts.size() + rank + 1;
       const auto arrow = [&](const char* end, std::size_t at, std::int64_t ns) {
         put({{"ph", end},
@@ -164,8 +166,8 @@ class TraceWriter {
              {"tid", kCommunication},
              {"ts", us(ns)}});
       };
-      arrow("s", from, parts[from].entry);
-      arrow("f", rank, parts[rank].exit - 1);
+      arrow("s", *from, parts[*from].entry);
+      arrow("f", rank, parts[rank].exit - 1);  // the end itself lies outside
     }
   }
 
