@@ -1,8 +1,10 @@
 #include "comm/call.h"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <cstddef>
+#include <ctime>
 
 #include "base/error.h"
 
@@ -23,6 +25,17 @@ std::string_view op_text(Op op) {
       return "barrier";
   }
   return "unknown call";
+}
+
+// " (rank 2 was last seen in …, rank 3 never)"
+std::string last_seen_text(std::span<const LastSeen> last) {
+  if (last.empty()) return {};
+  std::string text;
+  for (const LastSeen& seen : last) {
+    text += fmt::format("{}rank {} was ", text.empty() ? " (" : ", ", seen.rank);
+    text += seen.call.number == 0 ? "never seen" : "last seen in " + call_text(seen.call);
+  }
+  return text + ")";
 }
 
 }  // namespace
@@ -51,13 +64,22 @@ std::string ranks_text(std::span<const int> ranks) {
   return text;
 }
 
-void fail_missing(const Call& call, std::span<const int> ranks, double limit_s) {
+std::string waited_text(double limit_s, std::chrono::system_clock::time_point now) {
+  const auto waited = std::chrono::duration<double>(limit_s);
+  const auto since = now - std::chrono::duration_cast<std::chrono::system_clock::duration>(waited);
+  return fmt::format("within {:g} s, since {:%H:%M:%S} UTC", limit_s,
+                     fmt::gmtime(std::chrono::system_clock::to_time_t(since)));
+}
+
+void fail_missing(const Call& call, std::span<const int> ranks, double limit_s,
+                  std::span<const LastSeen> last) {
   const char* remedy =
       "see in its own messages and on its host whether it is dead or stopped; if it is only slow, "
       "allow more time";
-  fail(ExitCode::peer, {.what = fmt::format("{} did not come to {} within {:g} s",
-                                            ranks_text(ranks), call_text(call), limit_s),
-                        .remedy = remedy});
+  fail(ExitCode::peer,
+       {.what = fmt::format("{} did not come to {} {}{}", ranks_text(ranks), call_text(call),
+                            waited_text(limit_s), last_seen_text(last)),
+        .remedy = remedy});
 }
 
 void fail_departed(const Call& call, std::span<const int> ranks) {

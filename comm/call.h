@@ -1,6 +1,7 @@
 // One call of a collective, and how it fails: the same words whatever the transport.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -31,8 +32,20 @@ double limit_behind(double limit_s);
 /// "rank 2", "ranks 0, 2-4", of ascending numbers.
 std::string ranks_text(std::span<const int> ranks);
 
-/// The ranks have not come within the limit: Error(ExitCode::peer).
-[[noreturn]] void fail_missing(const Call& call, std::span<const int> ranks, double limit_s);
+/// The last call in which a rank was known to take part, by whom waits for it.
+struct LastSeen {
+  int rank = 0;
+  Call call;  ///< number 0: none yet
+};
+
+/// "within 3 s, since 10:05:23 UTC", of a wait that has lasted for its limit.
+std::string waited_text(
+    double limit_s, std::chrono::system_clock::time_point now = std::chrono::system_clock::now());
+
+/// The ranks have not come within the limit: Error(ExitCode::peer). `last`: of these ranks, where
+/// the transport knows.
+[[noreturn]] void fail_missing(const Call& call, std::span<const int> ranks, double limit_s,
+                               std::span<const LastSeen> last = {});
 
 /// The ranks ended their part in the group: Error(ExitCode::peer).
 [[noreturn]] void fail_departed(const Call& call, std::span<const int> ranks);

@@ -32,6 +32,7 @@ MpiMessages::MpiMessages(MPI_Comm comm, Deadlines deadlines, bool oversubscribed
     : comm_(comm), deadlines_(deadlines), waiter_(oversubscribed), piece_bytes_(piece_bytes) {
   check_mpi(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
   check_mpi(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
+  last_seen_.resize(static_cast<std::size_t>(size_));
 }
 
 // Calls back what is still under way, as far as MPI can.
@@ -93,7 +94,10 @@ bool MpiMessages::arrived(const Call& call, Message& message) {
   const int error = MPI_Test(&message.request, &flag, &status);
   if (error == MPI_SUCCESS && flag == 0) return false;
   if (!message.incoming) check_mpi(error, "MPI_Isend");
-  if (message.incoming) check_received(call, message, error, status);
+  if (message.incoming) {
+    check_received(call, message, error, status);
+    last_seen_[static_cast<std::size_t>(message.peer)] = call;
+  }
   return true;
 }
 
@@ -138,7 +142,9 @@ void MpiMessages::fail_late(const Call& call, std::size_t first, double limit_s)
   }
   std::sort(missing.begin(), missing.end());
   missing.erase(std::unique(missing.begin(), missing.end()), missing.end());
-  fail_missing(call, missing, limit_s);
+  std::vector<LastSeen> last;
+  for (int r : missing) last.push_back({r, last_seen_[static_cast<std::size_t>(r)]});
+  fail_missing(call, missing, limit_s, last);
 }
 
 }  // namespace shardlm

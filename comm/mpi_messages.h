@@ -52,6 +52,7 @@ class MpiMessages : public Messages {
   Waiter waiter_;
   std::size_t piece_bytes_;
   std::vector<Message> messages_;
+  std::vector<Call> last_seen_;  ///< by peer: of its last message
   bool broken_ = false;
 };
 

@@ -25,9 +25,9 @@ class WorldMessages final : private MpiOwnComm, public MpiMessages {
 [[noreturn]] void fail_incomplete(const Call& call, double limit_s) {
   fail(
       ExitCode::peer,
-      {.what = fmt::format("some rank did not come to {} within {:g} s; the MPI library does not "
-                           "tell which",
-                           call_text(call), limit_s),
+      {.what = fmt::format("some rank did not come to {} {}; the MPI library does not tell "
+                           "which",
+                           call_text(call), waited_text(limit_s)),
        .remedy = "see the ranks' own messages, or use another all-reduce algorithm than mpi: those "
                  "name the rank; if one is only slow, allow more time"});
 }

@@ -17,6 +17,8 @@ namespace shardlm {
 namespace {
 
 constexpr std::size_t kSegmentAlignment = 128;
+// Of the library's own collectives at the start, before any option is known: hosts may be slow.
+constexpr double kStartLimit_s = 600;
 
 std::string host_name_of_mpi() {
   char name[MPI_MAX_PROCESSOR_NAME];
@@ -98,6 +100,16 @@ class ShmWindow {
   MPI_Win window_ = MPI_WIN_NULL;
 };
 
+// Of all ranks, the lowest of those on the same node.
+std::vector<int> lowest_ranks_of_nodes(const MpiHandles& handles, int rank, int size) {
+  int lowest = rank;
+  check_mpi(MPI_Bcast(&lowest, 1, MPI_INT, 0, handles.node), "MPI_Bcast");
+  std::vector<int> all(static_cast<std::size_t>(size));
+  check_mpi(MPI_Allgather(&lowest, 1, MPI_INT, all.data(), 1, MPI_INT, handles.all),
+            "MPI_Allgather");
+  return all;
+}
+
 std::byte* align_up(std::byte* at) {
   const auto beyond = reinterpret_cast<std::uintptr_t>(at) % kSegmentAlignment;
   return beyond == 0 ? at : at + (kSegmentAlignment - beyond);
@@ -162,6 +174,7 @@ MpiWorld::MpiWorld(int& argc, char**& argv)
 }
 
 void MpiWorld::start(int* argc, char*** argv) const {
+  const BlockingWatch watch("the start of MPI", kStartLimit_s);
   int provided = MPI_THREAD_SINGLE;
   check_mpi(MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
   check_mpi(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
@@ -187,14 +200,22 @@ void MpiWorld::look_around() {
   check_mpi(MPI_Comm_rank(handles_->node, &node_rank_), "MPI_Comm_rank");
   check_mpi(MPI_Comm_size(handles_->node, &node_size_), "MPI_Comm_size");
   core_share_ = share_of(core_masks(handles_->node, node_size_), node_rank_);
+  nodes_ = lowest_ranks_of_nodes(*handles_, rank_, size_);
   host_name_ = host_name_of_mpi();
 }
 
 MpiWorld::~MpiWorld() {
   if (handles_->all == MPI_COMM_NULL || std::uncaught_exceptions() > exceptions_at_start_) return;
+  if (!end_watch_) watch_end(kStartLimit_s);
   MPI_Comm_free(&handles_->node);
   MPI_Comm_free(&handles_->all);
   MPI_Finalize();
+}
+
+void MpiWorld::watch_end(double limit_s) {
+  if (size_ > 1) {
+    end_watch_ = std::make_unique<BlockingWatch>("the end of the job (MPI_Finalize)", limit_s);
+  }
 }
 
 void MpiWorld::abort(ExitCode code) const {
@@ -208,6 +229,7 @@ const MpiHandles& MpiWorld::handles() const {
 }
 
 ShmSegments MpiWorld::share_memory(std::size_t bytes_each) const {
+  const BlockingWatch watch("allocating shared memory", kStartLimit_s);
   const auto window = std::make_shared<ShmWindow>(handles().node, bytes_each + kSegmentAlignment);
   ShmSegments segments{{}, bytes_each, window};
   for (int r = 0; r < node_size_; ++r) segments.base.push_back(align_up(window->part_of(r)));

@@ -4,9 +4,11 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
-#include "comm/shm_communicator.h"
+#include "comm/blocking_watch.h"
+#include "comm/shm_team.h"
 
 namespace shardlm {
 
@@ -49,12 +51,20 @@ class MpiWorld {
   int node_rank() const { return node_rank_; }  ///< among the ranks that share memory
   int node_size() const { return node_size_; }
   bool one_node() const { return node_size_ == size_; }
+  /// The lowest rank of each rank's node: equal numbers share memory.
+  const std::vector<int>& nodes() const { return nodes_; }
   const CoreShare& core_share() const { return core_share_; }
   bool oversubscribed() const { return node_size_ > core_share_.node_cores; }
   const std::string& host_name() const { return host_name_; }
 
   /// Ends the job: the process ends with this code, all other ranks are killed.
   [[noreturn]] void abort(ExitCode code) const;
+
+  /// From now on all that remains is what ranks do at their end (memory freed together,
+  /// MPI_Finalize): a rank that waits in it for longer than this (0 or less: for ever) reports and
+  /// leaves with ExitCode::peer. work_again() takes it back.
+  void watch_end(double limit_s);
+  void work_again() { end_watch_.reset(); }
 
   /// Memory shared by the ranks of this node, `bytes_each` from each, zeroed by its owner and so
   /// placed near it. Collective over the node; base[i] belongs to node rank i. The ranks free it
@@ -71,8 +81,10 @@ class MpiWorld {
   int exceptions_at_start_;
   int rank_ = 0, size_ = 1, node_rank_ = 0, node_size_ = 1;
   CoreShare core_share_;
+  std::vector<int> nodes_ = {0};
   std::string host_name_;
   std::unique_ptr<MpiHandles> handles_;
+  std::unique_ptr<BlockingWatch> end_watch_;
 };
 
 }  // namespace shardlm

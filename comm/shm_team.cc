@@ -31,11 +31,15 @@ std::uint64_t call_word(const Call& call) {
          static_cast<std::uint64_t>(layer) << 32 | (call.number & 0xffffffffU);
 }
 
+Call call_of(std::uint64_t word) {
+  return {
+      static_cast<Op>(word >> 56),
+      {static_cast<SiteKind>(word >> 48 & 0xff), static_cast<std::int16_t>(word >> 32 & 0xffff)},
+      word & 0xffffffffU};
+}
+
 std::string label_text(const ShmLabel& label, bool with_how) {
-  const Call call{static_cast<Op>(label.call >> 56),
-                  {static_cast<SiteKind>(label.call >> 48 & 0xff),
-                   static_cast<std::int16_t>(label.call >> 32 & 0xffff)},
-                  label.call & 0xffffffffU};
+  const Call call = call_of(label.call);
   if (call.op != Op::all_reduce) return call_text(call);
   std::string text =
       fmt::format("{} of [{}, {}]", call_text(call), label.size >> 32, label.size & 0xffffffffU);
@@ -109,6 +113,17 @@ int ShmTeam::job_rank(int rank) const {
   return options_.job_ranks.empty() ? rank : options_.job_ranks[static_cast<std::size_t>(rank)];
 }
 
+// The later of the two calls that the rank's labels tell of.
+LastSeen ShmTeam::last_seen(int rank) const {
+  Flags& theirs = flags(rank);
+  Call last;
+  for (ShmLabel& label : theirs.labels) {
+    const Call call = call_of(load(label.call, std::memory_order_relaxed));
+    if (call.number >= last.number) last = call;
+  }
+  return {job_rank(rank), last};
+}
+
 ShmLabel ShmTeam::label(int rank) const {
   ShmLabel& shared = flags(rank).labels[phase_ % 2];
   return {load(shared.call, std::memory_order_relaxed),
@@ -169,14 +184,16 @@ void ShmTeam::reach(std::uint32_t step) {
 
 void ShmTeam::finish() { reach(kDone); }
 
-void ShmTeam::wait_for_mark(const Call& call, int first, int last, std::uint64_t wanted) {
+void ShmTeam::wait_for_mark(const Call& call, int first, int last, std::uint64_t wanted,
+                            bool indirect) {
   int next = first;
   const auto all_there = [&] {
     while (next < last && (next == rank_ || mark(next) >= wanted)) ++next;
     return next == last;
   };
   if (all_there()) return;
-  const double limit_s = wait_limit(call, last - first == 1, options_.deadlines);
+  const double own_limit_s = wait_limit(call, last - first == 1, options_.deadlines);
+  const double limit_s = indirect ? limit_behind(own_limit_s) : own_limit_s;
   Backoff backoff(waiter_, limit_s);
   bool departed = false;
   while (!all_there()) {
@@ -189,11 +206,14 @@ void ShmTeam::wait_for_mark(const Call& call, int first, int last, std::uint64_t
   }
   if (next == last) return;
   std::vector<int> missing;
+  std::vector<LastSeen> seen;
   for (int r = next; r < last; ++r) {
-    if (r != rank_ && mark(r) < wanted && (!departed || left(r))) missing.push_back(job_rank(r));
+    if (r == rank_ || mark(r) >= wanted || (departed && !left(r))) continue;
+    missing.push_back(job_rank(r));
+    seen.push_back(last_seen(r));
   }
   if (departed) fail_departed(call, missing);
-  fail_missing(call, missing, limit_s);
+  fail_missing(call, missing, limit_s, seen);
 }
 
 void ShmTeam::wait_for(const Call& call, int rank) {
@@ -203,6 +223,14 @@ void ShmTeam::wait_for(const Call& call, int rank) {
 void ShmTeam::wait_for_all(const Call& call, std::uint32_t step) {
   wait_for_mark(call, 0, size_, mark_of(phase_, step));
   all_done_ = phase_ - 1;
+}
+
+bool ShmTeam::has_reached(int rank, std::uint32_t step) const {
+  return mark(rank) >= mark_of(phase_, step);
+}
+
+void ShmTeam::wait_for_first(const Call& call, std::uint32_t step, int ranks, bool indirect) {
+  wait_for_mark(call, 0, ranks, mark_of(phase_, step), indirect);
 }
 
 }  // namespace shardlm

@@ -18,12 +18,13 @@ Fault Fault::from_environment(int rank) {
 
 Fault Fault::parse(const std::string& text, int rank) {
   static const std::regex form(
-      "rank=(\\d{1,6}),stage=(load|forward|token:(\\d{1,9})),action=(throw|kill|stop|exit)");
+      "rank=(\\d{1,6}),stage=(load|forward|token:(\\d{1,9})|end),action=(throw|kill|stop|hang|"
+      "exit)");
   std::smatch m;
   if (!std::regex_match(text, m, form)) {
     fail(ExitCode::usage,
          {.what = "fault to inject",
-          .expected = "rank=R,stage=load|forward|token:N,action=throw|kill|stop|exit",
+          .expected = "rank=R,stage=load|forward|token:N|end,action=throw|kill|stop|hang|exit",
           .found = text,
           .where = "SHARDLM_FAULT",
           .remedy = "unset it unless you test failures"});
@@ -34,20 +35,26 @@ Fault Fault::parse(const std::string& text, int rank) {
   fault.action_ = action == "throw"  ? Action::fail
                   : action == "kill" ? Action::kill
                   : action == "stop" ? Action::stop
+                  : action == "hang" ? Action::hang
                                      : Action::exit;
-  if (m[2] == "forward") fault.step_ = 0;
+  if (m[2] == "end") fault.stage_ = Stage::end;
+  if (m[2] == "forward" || m[3].matched) fault.stage_ = Stage::step;
   if (m[3].matched) fault.step_ = std::stoll(m[3]);
   return fault;
 }
 
 void Fault::at_load() const {
-  if (action_ != Action::none && !step_) strike();
+  if (stage_ == Stage::load) strike();
+}
+
+void Fault::at_end() const {
+  if (stage_ == Stage::end) strike();
 }
 
 StepHook Fault::step_hook() const {
-  if (action_ == Action::none || !step_) return {};
+  if (action_ == Action::none || stage_ != Stage::step) return {};
   return [fault = *this](std::int64_t step) {
-    if (step == *fault.step_) fault.strike();
+    if (step == fault.step_) fault.strike();
   };
 }
 
@@ -63,6 +70,8 @@ void Fault::strike() const {
     case Action::stop:
       std::raise(SIGSTOP);
       return;
+    case Action::hang:
+      while (true) pause();
     case Action::exit:
       _exit(static_cast<int>(ExitCode::bug));
   }

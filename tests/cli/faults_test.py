@@ -12,12 +12,17 @@ import unittest
 import uuid
 from pathlib import Path
 
-from harness import (BIN, BUG, DEMO, OK, SLOWDOWN, TINY, USAGE, CliTest, Result, execute,
+from harness import (BIN, BUG, DEMO, OK, PEER, SLOWDOWN, TINY, USAGE, CliTest, Result, execute,
                      ids_words, kill_tree, ranks_of, words_of)
 
 LIMIT = 10.0    # seconds from the fault to the end of the job
 PATIENCE = 3.0  # --timeout of the runs in which a rank stops without dying
 MARK = "SHARDLM_TEST_JOB"
+# What the others say of a silent rank: who, where, since when, and where it was seen before.
+SINCE = r"within [358] s, since \d\d:\d\d:\d\d UTC"
+SILENT = rf"error: ranks? [\d, -]+ did not come to \w+ at \w+(\[\d+\])? \(call \d+\) {SINCE} " \
+    r"\(rank \d+ was (last seen in \w+ at |never seen)"
+SILENT_END = rf"error: the end of the job \(MPI_Finalize\) has not ended {SINCE}"
 
 
 def processes_with(mark):
@@ -74,9 +79,12 @@ class Injected(FaultTest):
             _, _, rank, _, action = case
             with self.subTest(case=case):
                 self.assertNotEqual(result.code, OK, result)
-                limit = (LIMIT + (PATIENCE if action == "stop" else 0)) * SLOWDOWN
+                limit = (LIMIT + (PATIENCE if action in ("stop", "hang") else 0)) * SLOWDOWN
                 self.assertLess(result.seconds, limit, result)
                 self.assert_names(rank, result)
+                if action in ("stop", "hang"):
+                    self.assertEqual(result.code, PEER, result)
+                    self.assertRegex(result.err, SILENT, result)
                 if action == "throw":
                     self.assertEqual(result.code, BUG, result)
                     self.assertIn("fault injected", result.err, result)
@@ -102,6 +110,23 @@ class Injected(FaultTest):
 
     def test_stop(self):
         self.check(self.cases("stop"))
+
+    def test_hang(self):
+        self.check([(2, "shm", 1, "token:10", "hang"), (3, "mpi", 0, "token:10", "hang"),
+                    (2, "mpi", 1, "load", "hang")])
+
+    def test_a_rank_that_never_leaves(self):
+        """All work is done: the MPI library waits for the last rank, which we cannot name."""
+        cases = [(2, "shm", 1, "end", "stop"), (3, "mpi", 0, "end", "stop"),
+                 (2, "mpi", 1, "end", "hang")]
+        with concurrent.futures.ThreadPoolExecutor(3) as pool:
+            results = list(pool.map(self.job, cases))
+        for case, result in zip(cases, results):
+            with self.subTest(case=case):
+                self.assertEqual(result.code, PEER, result)
+                self.assertRegex(result.err, SILENT_END, result)
+                self.assertLess(result.seconds, (LIMIT + PATIENCE) * SLOWDOWN, result)
+        self.assert_nobody_left(results[-1])
 
     def test_one_rank_alone(self):
         for action in ("throw", "exit"):

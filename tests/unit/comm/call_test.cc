@@ -53,7 +53,27 @@ TEST(Call, AMissingRankIsNamedWithSiteAndNumber) {
     EXPECT_EQ(error.code(), ExitCode::peer);
     EXPECT_THAT(error.what(),
                 testing::StartsWith("ranks 1-2 did not come to all_reduce at attn_out[3] (call 12) "
-                                    "within 0.5 s"));
+                                    "within 0.5 s, since "));
+  }
+}
+
+TEST(Call, SaysSinceWhenItHasWaited) {
+  // 1.7e9 s after 1970 began it was 22:13:20 in Greenwich.
+  const std::chrono::system_clock::time_point now{std::chrono::seconds(1'700'000'000)};
+  EXPECT_EQ(waited_text(20, now), "within 20 s, since 22:13:00 UTC");
+  EXPECT_EQ(waited_text(0.5, now), "within 0.5 s, since 22:13:19 UTC");
+}
+
+TEST(Call, SaysWhereAMissingRankWasLastSeen) {
+  const Call call{Op::all_reduce, {SiteKind::mlp_out, 3}, 12};
+  const std::vector<LastSeen> last{{1, {Op::all_reduce, {SiteKind::attn_out, 3}, 11}}, {2, {}}};
+  try {
+    fail_missing(call, std::vector{1, 2}, 0.5, last);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(),
+                testing::HasSubstr(" UTC (rank 1 was last seen in all_reduce at attn_out[3] "
+                                   "(call 11), rank 2 was never seen); "));
   }
 }
 
