@@ -7,8 +7,8 @@
 // Why 2^32, 2^19 and 4096: below 2^19 a block's sum times 2^32 is below 2^51, which one addition in
 // float64 rounds to the nearest integer on every instruction set; 4096 such integers stay below
 // 2^63. A block's sum of a model is far below 2^19 (the largest outliers of known models' residual
-// streams are some thousands), and 4096 blocks of 64 are 262144 inputs. The step of 2^-32 loses less
-// than float32 itself wherever a sum is above 2^-9, and 1.2e-10 a block below.
+// streams are some thousands), and 4096 blocks of 64 are 262144 inputs. The step of 2^-32 loses
+// less than float32 itself wherever a sum is above 2^-9, and 1.2e-10 a block below.
 #pragma once
 
 #include <bit>
@@ -17,10 +17,10 @@
 
 namespace shardlm {
 
-inline constexpr std::int64_t kFixedBlock = 64;   ///< inputs of a block at most
+inline constexpr std::int64_t kFixedBlock = 64;     ///< inputs of a block at most
 inline constexpr std::int64_t kFixedBlocks = 4096;  ///< blocks of a sum at most, over all ranks
-inline constexpr float kFixedLimit = 0x1p19F;     ///< of a block's sum: smaller magnitudes only
-inline constexpr double kFixedOne = 0x1p32;       ///< what 1 becomes
+inline constexpr float kFixedLimit = 0x1p19F;       ///< of a block's sum: smaller magnitudes only
+inline constexpr double kFixedOne = 0x1p32;         ///< what 1 becomes
 /// Added to x (|x| < 2^51): the float64 sum's last bit is worth 1.
 inline constexpr double kFixedRounder = 0x1.8p52;
 

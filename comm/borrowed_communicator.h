@@ -24,9 +24,7 @@ class BorrowedCommunicator final : public Communicator {
   void start_all_reduce(Site site, const Tensor& addend) override {
     to_.start_all_reduce(site, addend);
   }
-  void finish_all_reduce(const ResidualUpdate& update) override {
-    to_.finish_all_reduce(update);
-  }
+  void finish_all_reduce(const ResidualUpdate& update) override { to_.finish_all_reduce(update); }
   void broadcast(Site site, std::vector<std::byte>& message, int root) override {
     to_.broadcast(site, message, root);
   }
@@ -38,6 +36,8 @@ class BorrowedCommunicator final : public Communicator {
   void begin_step(const StepMark& step) override { to_.begin_step(step); }
   void end_step() override { to_.end_step(); }
   CallLog* log() override { return to_.log(); }
+  void record_device_calls(std::size_t capacity) override { to_.record_device_calls(capacity); }
+  const CallLog* device_log() override { return to_.device_log(); }
   bool recordable() const override { return to_.recordable(); }
 
  private:

@@ -32,8 +32,13 @@ class CheckedCommunicator final : public Communicator {
   void barrier(Site site) override;
   void begin_step(const StepMark& step) override { to_.begin_step(step); }
   void end_step() override { to_.end_step(); }
-  /// A replayed pass would make its calls unseen.
+  CallLog* log() override { return to_.log(); }
+  void record_device_calls(std::size_t capacity) override { to_.record_device_calls(capacity); }
+  const CallLog* device_log() override { return to_.device_log(); }
+  /// A replayed pass would make its calls unseen, and one in the background is a call at a time
+  /// that no other rank knows: neither is done.
   bool recordable() const override { return false; }
+  bool overlaps() const override { return false; }
 
  private:
   /// What must be equal on all ranks.

@@ -85,6 +85,11 @@ class Communicator {
 
   /// Where this rank's calls are recorded, once it has a capacity; none: nowhere.
   virtual CallLog* log() { return nullptr; }
+  /// The sums that a device takes without the host have a log of their own, by the steady clock:
+  /// the last `capacity` from now on; 0: none. Before any pass, or after the last.
+  virtual void record_device_calls(std::size_t /*capacity*/) {}
+  /// Waits for the device and gives what it has recorded; none: there is no such device.
+  virtual const CallLog* device_log() { return nullptr; }
 
   /// True: an all-reduce is enqueued on the device without the host's help, so that a pass with
   /// its all-reduces may be recorded and replayed.

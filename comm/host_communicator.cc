@@ -53,7 +53,7 @@ HostCommunicator::~HostCommunicator() {
 }
 
 std::string HostCommunicator::describe() const {
-  return fmt::format("{}, all-reduce {}", transport_.description, table_.text());
+  return fmt::format("{}: {}", transport_.description, table_.text());
 }
 
 const HostCommunicator::Chosen& HostCommunicator::choose(Site site, std::size_t bytes) const {

@@ -18,8 +18,9 @@
 
 namespace shardlm {
 
-/// What a group of ranks can do. The parts share what they need among them.
+/// What a group of ranks can do.
 struct Transport {
+  std::shared_ptr<const void> parts;  ///< what the others use: goes last
   int rank = 0, size = 1;
   std::string description;  ///< "shared memory, 2 ranks"
   std::unique_ptr<Meetings> meetings;

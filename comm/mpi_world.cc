@@ -100,6 +100,16 @@ class ShmWindow {
   MPI_Win window_ = MPI_WIN_NULL;
 };
 
+// Of all ranks, the lowest of those on the same node.
+std::vector<int> lowest_ranks_of_nodes(const MpiHandles& handles, int rank, int size) {
+  int lowest = rank;
+  check_mpi(MPI_Bcast(&lowest, 1, MPI_INT, 0, handles.node), "MPI_Bcast");
+  std::vector<int> all(static_cast<std::size_t>(size));
+  check_mpi(MPI_Allgather(&lowest, 1, MPI_INT, all.data(), 1, MPI_INT, handles.all),
+            "MPI_Allgather");
+  return all;
+}
+
 std::byte* align_up(std::byte* at) {
   const auto beyond = reinterpret_cast<std::uintptr_t>(at) % kSegmentAlignment;
   return beyond == 0 ? at : at + (kSegmentAlignment - beyond);
@@ -190,6 +200,7 @@ void MpiWorld::look_around() {
   check_mpi(MPI_Comm_rank(handles_->node, &node_rank_), "MPI_Comm_rank");
   check_mpi(MPI_Comm_size(handles_->node, &node_size_), "MPI_Comm_size");
   core_share_ = share_of(core_masks(handles_->node, node_size_), node_rank_);
+  nodes_ = lowest_ranks_of_nodes(*handles_, rank_, size_);
   host_name_ = host_name_of_mpi();
 }
 

@@ -4,10 +4,11 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "comm/blocking_watch.h"
-#include "comm/shm_communicator.h"
+#include "comm/shm_team.h"
 
 namespace shardlm {
 
@@ -50,6 +51,8 @@ class MpiWorld {
   int node_rank() const { return node_rank_; }  ///< among the ranks that share memory
   int node_size() const { return node_size_; }
   bool one_node() const { return node_size_ == size_; }
+  /// The lowest rank of each rank's node: equal numbers share memory.
+  const std::vector<int>& nodes() const { return nodes_; }
   const CoreShare& core_share() const { return core_share_; }
   bool oversubscribed() const { return node_size_ > core_share_.node_cores; }
   const std::string& host_name() const { return host_name_; }
@@ -78,6 +81,7 @@ class MpiWorld {
   int exceptions_at_start_;
   int rank_ = 0, size_ = 1, node_rank_ = 0, node_size_ = 1;
   CoreShare core_share_;
+  std::vector<int> nodes_ = {0};
   std::string host_name_;
   std::unique_ptr<MpiHandles> handles_;
   std::unique_ptr<BlockingWatch> end_watch_;

@@ -7,10 +7,6 @@
 
 namespace shardlm {
 
-std::size_t tensor_bytes(const Tensor& tensor) {
-  return static_cast<std::size_t>(tensor.elements()) * (bits(tensor.dtype()) / 8);
-}
-
 std::optional<Tensor> addend_in_next_slot(ShmTeam& team, const Call& next, std::int64_t rows,
                                           std::int64_t cols, DType dtype) {
   if (dtype != DType::f32 && dtype != DType::i64) return std::nullopt;
@@ -20,25 +16,24 @@ std::optional<Tensor> addend_in_next_slot(ShmTeam& team, const Call& next, std::
 }
 
 void copy_elements(Backend& backend, const Tensor& addend, std::byte* to) {
+  if (addend.elements() == 0) return;
   if (addend.dtype() == DType::f32) {
-    backend.download(addend, {reinterpret_cast<float*>(to), tensor_bytes(addend) / sizeof(float)});
+    backend.download(addend, {reinterpret_cast<float*>(to), elements_of(addend)});
     return;
   }
   check(addend.dtype() == DType::i64, "addends are float32 or fixed point");
-  backend.synchronize();  // fixed point is made on hosts only
+  check(!backend.memory(), "a device's sums in fixed point come to the host before");
   const std::size_t row_bytes = static_cast<std::size_t>(addend.cols()) * sizeof(std::int64_t);
   for (std::int64_t t = 0; t < addend.rows(); ++t) {
     std::copy_n(addend.address(t), row_bytes, to + static_cast<std::size_t>(t) * row_bytes);
   }
 }
 
-std::size_t put_addend(ShmTeam& team, Backend& backend, const Tensor& addend) {
-  const std::size_t bytes = tensor_bytes(addend);
-  check(bytes <= team.slot_bytes(), "an addend fits a slot of shared memory");
+void put_addend(ShmTeam& team, Backend& backend, const Tensor& addend) {
+  check(elements_of(addend) * (bits(addend.dtype()) / 8) <= team.slot_bytes(),
+        "an addend fits a slot of shared memory");
   std::byte* const slot = team.slot(team.rank());
-  const bool in_place = addend.address(0) == slot;
-  if (bytes > 0 && !in_place) copy_elements(backend, addend, slot);
-  return bytes;
+  if (addend.address(0) != slot) copy_elements(backend, addend, slot);
 }
 
 }  // namespace shardlm

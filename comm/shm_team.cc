@@ -184,14 +184,16 @@ void ShmTeam::reach(std::uint32_t step) {
 
 void ShmTeam::finish() { reach(kDone); }
 
-void ShmTeam::wait_for_mark(const Call& call, int first, int last, std::uint64_t wanted) {
+void ShmTeam::wait_for_mark(const Call& call, int first, int last, std::uint64_t wanted,
+                            bool indirect) {
   int next = first;
   const auto all_there = [&] {
     while (next < last && (next == rank_ || mark(next) >= wanted)) ++next;
     return next == last;
   };
   if (all_there()) return;
-  const double limit_s = wait_limit(call, last - first == 1, options_.deadlines);
+  const double own_limit_s = wait_limit(call, last - first == 1, options_.deadlines);
+  const double limit_s = indirect ? limit_behind(own_limit_s) : own_limit_s;
   Backoff backoff(waiter_, limit_s);
   bool departed = false;
   while (!all_there()) {
@@ -221,6 +223,14 @@ void ShmTeam::wait_for(const Call& call, int rank) {
 void ShmTeam::wait_for_all(const Call& call, std::uint32_t step) {
   wait_for_mark(call, 0, size_, mark_of(phase_, step));
   all_done_ = phase_ - 1;
+}
+
+bool ShmTeam::has_reached(int rank, std::uint32_t step) const {
+  return mark(rank) >= mark_of(phase_, step);
+}
+
+void ShmTeam::wait_for_first(const Call& call, std::uint32_t step, int ranks, bool indirect) {
+  wait_for_mark(call, 0, ranks, mark_of(phase_, step), indirect);
 }
 
 }  // namespace shardlm

@@ -90,9 +90,15 @@ class ShmTeam {
   /// Tells the others: the label and what goes with step 1; then that a later step is reached.
   void arrive(const ShmLabel& label);
   void reach(std::uint32_t step);
-  /// Until these have come to the step of this phase.
+  /// Until this one has arrived.
   void wait_for(const Call& call, int rank);
+  /// Until all have come to the step of this phase.
   void wait_for_all(const Call& call, std::uint32_t step = 1);
+  /// Until the first `ranks` have. `indirect`: they wait for others meanwhile; this rank waits a
+  /// little longer than they do, so that the one that knows the culprit speaks first.
+  void wait_for_first(const Call& call, std::uint32_t step, int ranks, bool indirect);
+  /// Does not wait.
+  bool has_reached(int rank, std::uint32_t step) const;
   /// The label of a rank that has arrived.
   ShmLabel label(int rank) const;
   /// Fails with ExitCode::bug unless all that have arrived are in this call.
@@ -118,7 +124,8 @@ class ShmTeam {
   LastSeen last_seen(int rank) const;
 
   void wait_for_slot(const Call& call, std::uint64_t phase);
-  void wait_for_mark(const Call& call, int first, int last, std::uint64_t mark);
+  void wait_for_mark(const Call& call, int first, int last, std::uint64_t mark,
+                     bool indirect = false);
 
   int rank_;
   int size_;

@@ -18,6 +18,7 @@ const std::vector<std::vector<LogitReply>>& Coordinator::run(const StepPlan& pla
       std::swap(replies_[q][r], rank_replies_[q]);
   }
   in_step_ = false;
+  if (after_step_ && plan.command == Command::step) after_step_();
   return replies_;
 }
 

@@ -35,7 +35,24 @@ std::vector<std::string> misfits_of_cuda(const EngineOptions& o) {
   if (is_quantised(precision.weights)) {
     misfits.push_back(fmt::format("--dtype {} ({})", dtype_name(precision.weights), kFloat));
   }
+  if (o.communication.overlap != OverlapChoice::none) {
+    misfits.push_back(fmt::format("--overlap {} (its sums are in the stream of its work)",
+                                  overlap_name(o.communication.overlap)));
+  }
+  if (o.communication.allreduce != "auto") {
+    misfits.push_back(fmt::format("--allreduce {} (choose with --comm nccl, ipc or staged)",
+                                  o.communication.allreduce));
+  }
+  if (o.communication.wire != WireFormat::f32) {
+    misfits.push_back(fmt::format("--wire {} (it sums in f32)", name(o.communication.wire)));
+  }
   if (precision.kv == DType::i8) misfits.push_back(fmt::format("--kv-dtype int8 ({})", kFloat));
+  if (o.reduction == ReductionChoice::exact) {
+    misfits.emplace_back("--reduction exact (exact sums are made on the CPU)");
+  }
+  if (o.compute == ComputeChoice::none) {
+    misfits.emplace_back("--compute none (its messages are the CPU's)");
+  }
   if (o.comm == CommChoice::shared_memory || o.comm == CommChoice::mpi) {
     misfits.push_back(fmt::format("--comm {} (it sums on the host; staged is its like for GPUs)",
                                   comm_name(o.comm)));
@@ -53,8 +70,39 @@ std::string backend_name(BackendChoice choice) {
 }
 
 std::string comm_name(CommChoice choice) {
-  constexpr std::array names = {"auto", "shm", "mpi", "nccl", "ipc", "staged"};
+  constexpr std::array names = {"auto", "shm", "mpi", "nccl", "ipc", "staged", "none"};
   return names.at(static_cast<std::size_t>(choice));
+}
+
+std::string overlap_name(OverlapChoice choice) {
+  constexpr std::array names = {"none", "poll", "thread"};
+  return names.at(static_cast<std::size_t>(choice));
+}
+
+std::string reduction_name(ReductionChoice choice) {
+  return choice == ReductionChoice::exact ? "exact" : "ordered";
+}
+
+std::string compute_name(ComputeChoice choice) {
+  return choice == ComputeChoice::none ? "none" : "normal";
+}
+
+Reduction reduction_of(ReductionChoice choice) {
+  return choice == ReductionChoice::exact ? Reduction::exact : Reduction::ordered;
+}
+
+std::vector<std::string> result_warnings(const EngineOptions& options) {
+  std::vector<std::string> warnings;
+  if (options.comm == CommChoice::none) {
+    warnings.emplace_back(
+        "--comm none: ranks do not sum their parts; the output is meaningless, its speed an upper "
+        "bound");
+  }
+  if (options.compute == ComputeChoice::none) {
+    warnings.emplace_back(
+        "--compute none: nothing is computed; times are those of the messages alone");
+  }
+  return warnings;
 }
 
 std::string dtype_name(DType dtype) {

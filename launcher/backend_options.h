@@ -8,6 +8,7 @@
 #include "backend/backend.h"
 #include "base/error.h"
 #include "launcher/options.h"
+#include "parallel/context.h"
 
 namespace shardlm {
 
@@ -34,7 +35,16 @@ std::string backend_name(BackendKind kind);
 /// The words of the options: "auto", "nccl"; "bf16".
 std::string backend_name(BackendChoice choice);
 std::string comm_name(CommChoice choice);
+std::string overlap_name(OverlapChoice choice);
 std::string dtype_name(DType dtype);
+std::string reduction_name(ReductionChoice choice);
+std::string compute_name(ComputeChoice choice);
+/// What the options do.
+Reduction reduction_of(ReductionChoice choice);
+
+/// What a person must know beside every result: that it means nothing (--comm none), that nothing
+/// was computed (--compute none). Empty: nothing.
+std::vector<std::string> result_warnings(const EngineOptions& options);
 
 /// Keys and values `automatic`: as the weights, beside int8 and int4 float16. Activations are of
 /// the weights' type, beside int8 and int4 float32.

@@ -138,7 +138,11 @@ void BenchCommand::read_config() {
               .config = o_.shape.empty() ? read_model_config(o_.engine.model)
                                          : parse_shape(o_.shape, "--shape"),
               .ranks = job_.world.size(),
-              .prefill_chunk = o_.engine.prefill_chunk};
+              .prefill_chunk = o_.engine.prefill_chunk,
+              .comm = comm_name(o_.engine.comm),
+              .reduction = reduction_name(o_.engine.reduction),
+              .compute = compute_name(o_.engine.compute),
+              .warnings = result_warnings(o_.engine)};
   for (const BenchTest& test : tests_) check_fits(test, context_.config.n_positions);
 }
 
@@ -160,7 +164,8 @@ Demand BenchCommand::prepare() const {
 }
 
 std::size_t BenchCommand::read_bytes(const Session& session) const {
-  const auto shares = shard_plan(context_.config, session.size(), session.precision());
+  const auto shares = shard_plan(context_.config, session.size(), session.precision(),
+                                 reduction_of(o_.engine.reduction));
   const std::int64_t bytes = shares[static_cast<std::size_t>(session.rank())].weight_bytes;
   return static_cast<std::size_t>(std::clamp(bytes, kLeastReadBytes, kMostReadBytes));
 }
@@ -176,7 +181,8 @@ int BenchCommand::measure(const EngineOptions& engine) {
   {
     Session session(job_, engine, /*dump_activations=*/false);
     threads = session.threads();
-    if (session.backend().kind == BackendKind::cpu) bytes = read_bytes(session);
+    const bool reads = engine.compute == ComputeChoice::normal;
+    if (session.backend().kind == BackendKind::cpu && reads) bytes = read_bytes(session);
     if (bytes) measure_read(job_.control, *bytes, threads, read_gb_per_s_);
     code = run_model(session);
   }

@@ -23,6 +23,10 @@ Json environment_json(const BenchContext& c) {
   for (const auto& [name, value] : c.environment) object[name] = sanitize_utf8(value);
   object["ranks"] = c.ranks;
   object["prefill_chunk"] = c.prefill_chunk;
+  object["comm"] = c.comm;
+  object["reduction"] = c.reduction;
+  object["compute"] = c.compute;
+  object["warnings"] = c.warnings;
   return object;
 }
 
@@ -58,7 +62,7 @@ Json result_json(const BenchContext& c, const BenchResult& r) {
           {"weight_gb_per_s", number(weight_gb_per_s(r))},
           {"read_gb_per_s", number(r.read_gb_per_s)},
           {"share_of_read", number(share_of_read(r))},
-          {"gflop_per_s", gflop_per_s(c, r)},
+          {"gflop_per_s", number(gflop_per_s(c, r))},
           {"load_s", r.load_s},
           {"backend", r.backend},
           {"backend_text", r.backend_text},
@@ -190,6 +194,7 @@ class TableReport final : public BenchReport {
     out_ << "ppN: a prefill of N tokens; tgN: N decoding steps after 1 token; medians; GB/s: "
             "weights "
             "read, all ranks\n";
+    for (const std::string& warning : c.warnings) out_ << warning << '\n';
   }
 
   void add(const BenchContext& c, const BenchResult& r) override {
@@ -200,8 +205,7 @@ class TableReport final : public BenchReport {
          std::to_string(r.threads), std::to_string(r.seconds.size()), speed_text(speed.median),
          speed_text(speed.least) + ".." + speed_text(speed.most), cell(ttft_ms(r), 2),
          cell(ms_per_step(r), 3), cell(weight_gb_per_s(r), 2),
-         share ? fmt::format("{:.1f} %", 100 * *share) : "-",
-         fmt::format("{:.1f}", gflop_per_s(c, r))});
+         share ? fmt::format("{:.1f} %", 100 * *share) : "-", cell(gflop_per_s(c, r), 1)});
     out_ << std::flush;
   }
 
@@ -274,7 +278,7 @@ std::optional<double> ms_per_step(const BenchResult& r) {
 
 std::optional<double> weight_gb_per_s(const BenchResult& r) {
   const auto step_ms = ms_per_step(r);
-  if (!step_ms) return std::nullopt;
+  if (!step_ms || r.weight_bytes == 0) return std::nullopt;
   return static_cast<double>(r.weight_bytes) * 1e-6 / *step_ms;
 }
 
@@ -284,7 +288,8 @@ std::optional<double> share_of_read(const BenchResult& r) {
   return *rate / *r.read_gb_per_s;
 }
 
-double gflop_per_s(const BenchContext& c, const BenchResult& r) {
+std::optional<double> gflop_per_s(const BenchContext& c, const BenchResult& r) {
+  if (c.compute == "none") return std::nullopt;
   return bench_flops(c.config, r.test) * 1e-9 / spread(r.seconds).median;
 }
 

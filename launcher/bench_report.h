@@ -22,6 +22,8 @@ struct BenchContext {
   ModelConfig config;
   int ranks = 1;
   std::int64_t prefill_chunk = 0;
+  std::string comm, reduction, compute;  ///< as the options say
+  std::vector<std::string> warnings;     ///< see result_warnings()
 };
 
 /// One test, measured.
@@ -49,10 +51,11 @@ Spread tokens_per_s(const BenchResult& result);
 std::optional<double> ttft_ms(const BenchResult& result);
 /// Of decoding: milliseconds a step. None of a prefill.
 std::optional<double> ms_per_step(const BenchResult& result);
-/// Of decoding: weights read a second, in 10^9 bytes.
+/// Of decoding: weights read a second, in 10^9 bytes; none where there are none.
 std::optional<double> weight_gb_per_s(const BenchResult& result);
 std::optional<double> share_of_read(const BenchResult& result);
-double gflop_per_s(const BenchContext& context, const BenchResult& result);
+/// None of a run without arithmetic.
+std::optional<double> gflop_per_s(const BenchContext& context, const BenchResult& result);
 
 /// Writes results as they come (json: all at the end).
 class BenchReport {

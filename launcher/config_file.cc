@@ -201,7 +201,38 @@ class Reader {
     }
   }
 
+  // comm: {transport: shm, allreduce: ring} says the same as comm: shm and allreduce: ring.
+  template <typename Visit>
+  void each_in_comm(const YAML::Mark& mark, const YAML::Node& map, Visit visit) {
+    each_key(map, place("comm", mark),
+             [&](const std::string& key, const YAML::Mark& at, const YAML::Node& value) {
+               const std::string name = key == "transport" ? "comm" : key;
+               const OptionSpec* option = find_option(*find_command(tables_, "generate"), name);
+               if (key == "comm" || option == nullptr || !of_communication(*option))
+                 refuse_key(key, at, communication_names(), " of comm");
+               visit(name, at, value);
+             });
+  }
+
+  static bool of_communication(const OptionSpec& option) {
+    return option.name == "comm" || option.name == "reduction" ||
+           option.section.starts_with("Communication");
+  }
+
+  std::vector<std::string> communication_names() const {
+    std::vector<std::string> names = {"transport"};
+    for (const OptionSpec& option : find_command(tables_, "generate")->options) {
+      if (of_communication(option) && option.name != "comm") names.push_back(option.name);
+    }
+    return names;
+  }
+
   void top_key(const std::string& key, const YAML::Mark& mark, const YAML::Node& value) {
+    if (key == "comm" && value.IsMap()) {
+      return each_in_comm(mark, value, [this](const auto& name, const auto& at, const auto& node) {
+        top_key(name, at, node);
+      });
+    }
     if (find_command(tables_, key)) return section(key, mark, value);
     if (find_option(table_, key)) {
       check_only(table_.name, key, mark, value);
@@ -226,11 +257,20 @@ class Reader {
     const CommandTable& table = *find_command(tables_, name);
     each_key(map, place(name, mark),
              [&](const std::string& key, const YAML::Mark& at, const YAML::Node& value) {
-               if (!find_option(table, key))
-                 refuse_key(key, at, option_names(table), " of " + name);
-               check_only(name, key, at, value);
-               if (table.name == table_.name) add(table_, key, at, value, file_.section);
+               section_key(table, key, at, value);
              });
+  }
+
+  void section_key(const CommandTable& table, const std::string& key, const YAML::Mark& at,
+                   const YAML::Node& value) {
+    if (key == "comm" && value.IsMap()) {
+      return each_in_comm(at, value, [&](const auto& name, const auto& mark, const auto& node) {
+        section_key(table, name, mark, node);
+      });
+    }
+    if (!find_option(table, key)) refuse_key(key, at, option_names(table), " of " + table.name);
+    check_only(table.name, key, at, value);
+    if (table.name == table_.name) add(table_, key, at, value, file_.section);
   }
 
   void add(const CommandTable& table, const std::string& key, const YAML::Mark& mark,

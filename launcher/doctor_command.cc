@@ -67,7 +67,8 @@ ModelNeed model_need(const DoctorOptions& o, int ranks) {
   need.sizes = {.kv_tokens = (tokens + kBlock - 1) / kBlock * kBlock,
                 .rows = std::min(tokens, o.engine.prefill_chunk),
                 .logit_rows = 1};
-  for (const RankShare& share : shard_plan(need.config, ranks, need.precision)) {
+  for (const RankShare& share :
+       shard_plan(need.config, ranks, need.precision, reduction_of(o.engine.reduction))) {
     need.ranks.push_back(memory_need(need.config, share, need.precision, need.sizes));
   }
   return need;

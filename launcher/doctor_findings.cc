@@ -7,7 +7,7 @@
 #include <set>
 
 #include "comm/call.h"
-#include "comm/shm_communicator.h"
+#include "comm/shm_team.h"
 #include "launcher/bytes_text.h"
 #include "launcher/doctor_finders.h"
 #include "launcher/memory_check.h"
@@ -92,8 +92,7 @@ void find_small_limits(const DoctorReport& report, Findings& found) {
                        "ulimit -l unlimited; docker --ulimit memlock=-1"});
     }
     if (ranks.size() < 2 || !machine.shm_free_bytes) continue;
-    const std::uint64_t each =
-        ShmCommunicator::segment_bytes() + (on_gpus(report) ? kNcclSharedMemory : 0);
+    const std::uint64_t each = ShmTeam::segment_bytes() + (on_gpus(report) ? kNcclSharedMemory : 0);
     if (*machine.shm_free_bytes >= each * ranks.size()) continue;
     found.push_back({fmt::format("/dev/shm of {} has {} free, and {} want {}", host,
                                  bytes_text(*machine.shm_free_bytes), ranks_text(ranks),

@@ -164,6 +164,7 @@ void GenerateCommand::write_json(const Session& session, const std::vector<Seque
                        {"ranks", session.size()},
                        {"backend", backend_name(session.backend().kind)},
                        {"shared_gpu", session.backend().shared_gpu},
+                       {"warnings", result_warnings(o_.engine)},
                        {"timing",
                         {{"load_s", session.load_s()},
                          {"ttft_ms", number(timing.ttft_ms)},

@@ -49,6 +49,7 @@ Options take(CommandSet&& set, const std::string& name) {
   keep("dump", set.dump);
   keep("doctor", set.doctor);
   keep("bench", set.bench);
+  keep("tune", set.tune);
   keep("version", set.version);
   return options;
 }

@@ -9,6 +9,8 @@
 #include <variant>
 #include <vector>
 
+#include "comm/algorithm.h"
+
 namespace shardlm {
 
 enum class Verbosity { quiet, normal, verbose };
@@ -20,10 +22,33 @@ struct SharedOptions {
   Verbosity verbosity = Verbosity::normal;
 };
 
-enum class CommChoice { automatic, shared_memory, mpi, nccl, ipc, staged };
+enum class CommChoice { automatic, shared_memory, mpi, nccl, ipc, staged, none };
+enum class ReductionChoice { ordered, exact };  ///< as Reduction (parallel/context.h)
+enum class ComputeChoice { normal, none };      ///< none: messages without arithmetic
 enum class BackendChoice { automatic, cpu, cuda };
 enum class DTypeChoice { f32, bf16, f16, int8, int4 };
 enum class KvDTypeChoice { automatic, f32, bf16, f16, int8 };  ///< see precision_of()
+
+enum class OverlapChoice { none, poll, thread };
+
+/// How ranks meet: beside CommChoice, of ranks that compute on CPUs.
+struct CommunicationOptions {
+  std::string allreduce = "auto";  ///< auto, table, or the rules of comm/algorithm_table.h
+  std::string table = {};          ///< file of shardlm tune; empty: where tune puts it
+  WireFormat wire = WireFormat::f32;
+  OverlapChoice overlap = OverlapChoice::none;
+  std::string emulate = {};        ///< comm/emulated_network.h; empty: no emulation
+  bool check_collectives = false;  ///< compare every call over the ranks before it
+};
+
+/// What is told of the collectives of a run.
+struct ObserveOptions {
+  bool report = false;         ///< at the end, on standard error
+  bool per_layer = false;      ///< of the report
+  std::string trace = {};      ///< file; empty: none
+  bool live = false;           ///< a line a step
+  std::int64_t log = 1 << 16;  ///< calls that a rank remembers; 0: it records none
+};
 
 /// Options of the sub-commands that run a model (generate, score, dump), and of doctor.
 struct EngineOptions {
@@ -36,8 +61,12 @@ struct EngineOptions {
   BackendChoice backend = BackendChoice::automatic;
   DTypeChoice dtype = DTypeChoice::f32;  ///< of the weights
   KvDTypeChoice kv_dtype = KvDTypeChoice::automatic;
+  ReductionChoice reduction = ReductionChoice::ordered;
+  ComputeChoice compute = ComputeChoice::normal;  ///< none: with a made-up shape only
   std::optional<bool> graphs = {};  ///< record and replay decoding steps on a GPU; none: yes
   bool allow_shared_gpu = false;
+  CommunicationOptions communication = {};
+  ObserveOptions observe = {};
 };
 
 /// Where one sequence's prompt, or a text to score, comes from.
@@ -102,6 +131,7 @@ struct PlanOptions {
   std::int64_t prompt_tokens = 128;  ///< length that the list of a prompt's collectives is for
   DTypeChoice dtype = DTypeChoice::f32;
   KvDTypeChoice kv_dtype = KvDTypeChoice::automatic;
+  ReductionChoice reduction = ReductionChoice::ordered;
 };
 
 struct DoctorOptions {
@@ -137,6 +167,16 @@ struct BenchOptions {
   BenchFormat format = BenchFormat::table;
 };
 
+struct TuneOptions {
+  SharedOptions shared = {};
+  std::string out = {};  ///< empty: where `--allreduce auto` looks
+  /// Of messages, bytes; rounded down to whole floats.
+  std::vector<std::int64_t> bytes = {64,    512,    3072,   6144,    16384,
+                                     65536, 131072, 393216, 1048576, 4194304};
+  double seconds = 1;     ///< for each size
+  double timeout_s = 60;  ///< how long a rank waits for another one
+};
+
 struct VersionOptions {
   SharedOptions shared = {};
 };
@@ -148,7 +188,7 @@ struct HelpText {
 
 struct Options {
   std::variant<HelpText, GenerateOptions, ScoreOptions, TokenizeOptions, DetokenizeOptions,
-               PlanOptions, DumpOptions, DoctorOptions, BenchOptions, VersionOptions>
+               PlanOptions, DumpOptions, DoctorOptions, BenchOptions, TuneOptions, VersionOptions>
       command;
   /// What a person should know about how the options were read (keys of the configuration file
   /// that this sub-command has no use for); one line each, to be logged as information.

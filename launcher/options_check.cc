@@ -38,10 +38,22 @@ void check_backend(const EngineOptions& options) {
   if (options.backend == BackendChoice::cuda) check_fit(options, BackendKind::cuda, "");
 }
 
+// Without arithmetic there is no text, no score and no activation: only the messages of a
+// benchmark, and those need no weights.
+void refuse_no_compute(const EngineOptions& options, const std::string& command) {
+  if (options.compute == ComputeChoice::normal) return;
+  fail(ExitCode::usage, {.what = "--compute none",
+                         .expected = "bench with --shape",
+                         .found = command,
+                         .where = "shardlm " + command,
+                         .remedy = "use shardlm bench --shape SHAPE, or --compute normal"});
+}
+
 }  // namespace
 
 void check_complete(const GenerateOptions& options) {
   need_model(options.engine.model, "generate");
+  refuse_no_compute(options.engine, "generate");
   check_backend(options.engine);
   need(!options.prompts.empty(), "generate",
        "a prompt: --prompt TEXT, --prompt-ids 1,2,3, --prompt-file FILE, or - for standard input");
@@ -56,6 +68,7 @@ void check_complete(const GenerateOptions& options) {
 
 void check_complete(const ScoreOptions& options) {
   need_model(options.engine.model, "score");
+  refuse_no_compute(options.engine, "score");
   check_backend(options.engine);
   const bool empty_text = options.text.kind == PromptSource::Kind::text;
   need(!empty_text, "score",
@@ -91,6 +104,7 @@ void check_complete(const DumpOptions& options) {
     return;
   }
   need_model(options.engine.model, "dump");
+  refuse_no_compute(options.engine, "dump");
   check_backend(options.engine);
   need(!options.prompt_ids.empty(), "dump", "--prompt-ids 1,2,3");
   need(!options.out.empty() || options.stats, "dump", "--out FILE or --stats, or both");
@@ -100,6 +114,7 @@ void check_complete(const DumpOptions& options) {
 }
 
 void check_complete(const DoctorOptions& options) {
+  refuse_no_compute(options.engine, "doctor");
   check_backend(options.engine);
   if (options.engine.model.empty() && options.kv_tokens != 0) {
     fail(ExitCode::usage, {.what = "has no effect without --model", .where = "--kv-tokens"});
@@ -110,6 +125,7 @@ void check_complete(const BenchOptions& options) {
   const bool shape = !options.shape.empty();
   need(shape || !options.engine.model.empty(), "bench", "--model DIR or --shape SHAPE");
   if (shape) parse_shape(options.shape, "--shape");
+  if (!shape) refuse_no_compute(options.engine, "bench with --model");
   const auto none = [](const std::vector<std::int64_t>& list) {
     return std::all_of(list.begin(), list.end(), [](std::int64_t n) { return n == 0; });
   };
@@ -123,6 +139,8 @@ void check_complete(const BenchOptions& options) {
     check_backend(engine);
   }
 }
+
+void check_complete(const TuneOptions&) {}
 
 void check_complete(const VersionOptions&) {}
 

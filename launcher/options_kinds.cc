@@ -77,6 +77,14 @@ std::size_t parse_choice(const std::string& word, const std::vector<std::string>
                          .remedy = suggestion(word, choices, "")});
 }
 
+void in_option(const std::string& where, const std::function<void()>& check) {
+  try {
+    check();
+  } catch (const Error& error) {
+    throw Error(error.code(), fmt::format("{}: {}", where, error.what()));
+  }
+}
+
 OptionSpec integer_list_option(std::string name, std::string help,
                                std::vector<std::int64_t>& target, IntegerRange range) {
   OptionSpec option = value_option(std::move(name), "N,...", std::move(help), ValueKind::list);

@@ -74,6 +74,9 @@ OptionSpec listed(OptionSpec option, std::string value, Value& one, std::vector<
 OptionSpec integer_list_option(std::string name, std::string help,
                                std::vector<std::int64_t>& target, IntegerRange range);
 
+/// Runs `check`; what it refuses is told with the place of the option.
+void in_option(const std::string& where, const std::function<void()>& check);
+
 // Changes of one property.
 OptionSpec grouped(std::string group, OptionSpec option);
 OptionSpec repeating(OptionSpec option);

@@ -4,6 +4,8 @@
 #include <limits>
 
 #include "base/error.h"
+#include "comm/algorithm_table.h"
+#include "comm/emulation.h"
 #include "launcher/options_kinds.h"
 #include "launcher/options_values.h"
 
@@ -68,6 +70,16 @@ OptionSpec kv_dtype_option(KvDTypeChoice& target) {
                        {"auto", "f32", "bf16", "f16", "int8"});
 }
 
+OptionSpec reduction_option(ReductionChoice& target) {
+  return choice_option("reduction", "sums over ranks; exact: the same bits on any ranks", target,
+                       {"ordered", "exact"});
+}
+
+OptionSpec compute_option(ComputeChoice& target) {
+  return choice_option("compute", "none: bench's messages without arithmetic", target,
+                       {"normal", "none"});
+}
+
 OptionSpec graphs_option(std::optional<bool>& target) {
   return optional_switch("graphs", "record decoding steps on a GPU and replay them", "on", target);
 }
@@ -80,14 +92,58 @@ Table engine_table(EngineOptions& o) {
        integer_option("threads", "compute threads of a rank; 0: as many as its cores", o.threads,
                       kThreads),
        choice_option("comm", "how ranks sum their parts", o.comm,
-                     {"auto", "shm", "mpi", "nccl", "ipc", "staged"}),
+                     {"auto", "shm", "mpi", "nccl", "ipc", "staged", "none"}),
        seconds_option("timeout", "how long a rank waits for another one in a step", o.timeout_s),
        seconds_option("load-timeout", "the same while the model is loaded", o.load_timeout_s),
        integer_option("prefill-chunk", "most prompt tokens in one step", o.prefill_chunk, kFromOne),
        choice_option("backend", "where a rank computes", o.backend, {"auto", "cpu", "cuda"}),
-       dtype_option(o.dtype), kv_dtype_option(o.kv_dtype), graphs_option(o.graphs),
+       dtype_option(o.dtype), kv_dtype_option(o.kv_dtype), reduction_option(o.reduction),
+       compute_option(o.compute), graphs_option(o.graphs),
        switch_option("allow-shared-gpu", "several ranks may share a GPU: for tests, slow",
                      o.allow_shared_gpu)});
+}
+
+OptionSpec rules_option(std::string name, std::string help, std::string value, std::string& target,
+                        std::function<void(const std::string&)> check) {
+  OptionSpec option =
+      value_option(std::move(name), std::move(value), std::move(help), ValueKind::text);
+  option.default_text = target.empty() ? "none" : target;
+  option.store = [&target, check = std::move(check)](Words words, const std::string& where) {
+    in_option(where, [&] { check(words[0]); });
+    target = words[0];
+  };
+  return option;
+}
+
+Table communication_table(CommunicationOptions& o) {
+  const auto check_rules = [](const std::string& text) {
+    if (text != "auto" && text != "table") parse_algorithm_table(text);
+  };
+  return section(
+      "Communication",
+      {rules_option("allreduce", "all-reduce by site, phase and size (docs/communication.md)",
+                    "auto|table|RULES", o.allreduce, check_rules),
+       path_option("allreduce-table", "FILE", "what shardlm tune has measured", o.table),
+       choice_option("wire", "type of an all-reduce's elements on their way", o.wire,
+                     {"f32", "bf16", "f16", "int8"}),
+       choice_option("overlap", "of a prefill's all-reduces with its arithmetic", o.overlap,
+                     {"none", "poll", "thread"}),
+       rules_option("emulate", "as over a slower network: latency_us=100,gbit=1,...", "NETWORK",
+                    o.emulate, [](const std::string& text) { parse_emulation(text); }),
+       switch_option("check-collectives", "compare each call over the ranks before it",
+                     o.check_collectives)});
+}
+
+Table observe_table(ObserveOptions& o) {
+  return section(
+      "Communication, seen",
+      {switch_option("comm-report", "say at the end where the time of the collectives went",
+                     o.report),
+       switch_option("per-layer", "a row a layer in that report", o.per_layer),
+       path_option("trace", "FILE", "write a timeline of all ranks (Chrome, Perfetto)", o.trace),
+       switch_option("live", "a line a step: computing, waiting, moving", o.live),
+       integer_option("comm-log", "calls that a rank remembers; 0: records none", o.log,
+                      {0, 1 << 28})});
 }
 
 OptionSpec no_special_option(bool& target) {
@@ -178,6 +234,7 @@ Table continuation_table(GenerateOptions& o) {
 CommandTable generate_command(GenerateOptions& o) {
   return command("generate", "continue texts",
                  {engine_table(o.engine), prompt_table(o), continuation_table(o), sampling_table(o),
+                  communication_table(o.engine.communication), observe_table(o.engine.observe),
                   shared_table(o.shared)});
 }
 
@@ -198,6 +255,7 @@ CommandTable score_command(ScoreOptions& o) {
             integer_option("window", "tokens of a window; 0: the model's context", o.window,
                            kFromZero),
             integer_option("stride", "from window to window; 0: the window", o.stride, kFromZero)}),
+       communication_table(o.engine.communication), observe_table(o.engine.observe),
        shared_table(o.shared)});
 }
 
@@ -244,7 +302,7 @@ CommandTable plan_command(PlanOptions& o) {
                 with_default("", integer_option("ranks", "number of ranks", o.ranks, kRanks)),
                 integer_option("prompt-tokens", "length of the prompt in the plan", o.prompt_tokens,
                                kFromOne),
-                dtype_option(o.dtype), kv_dtype_option(o.kv_dtype)}),
+                dtype_option(o.dtype), kv_dtype_option(o.kv_dtype), reduction_option(o.reduction)}),
        shared_table(o.shared)});
 }
 
@@ -267,6 +325,7 @@ CommandTable dump_command(DumpOptions& o) {
                         diff_option(o.diff),
                         real_option("tolerance", "of --diff, times the tensor's largest magnitude",
                                     o.tolerance)}),
+       communication_table(o.engine.communication), observe_table(o.engine.observe),
        shared_table(o.shared)});
 }
 
@@ -323,6 +382,19 @@ CommandTable bench_command(BenchOptions& o) {
             integer_option("warmup", "repetitions that do not count, before", o.warmup, kWarmup),
             choice_option("format", "of the results", o.format,
                           {"table", "csv", "json", "jsonl"})}),
+       communication_table(o.engine.communication), observe_table(o.engine.observe),
+       shared_table(o.shared)});
+}
+
+CommandTable tune_command(TuneOptions& o) {
+  constexpr IntegerRange kBytes{4, 1 << 30};
+  return command(
+      "tune", "which all-reduce is the quickest here, for --allreduce auto",
+      {section("Tune",
+               {path_option("out", "FILE", "the table to write; else where auto looks", o.out),
+                integer_list_option("bytes", "sizes of messages", o.bytes, kBytes),
+                seconds_option("seconds", "for each size", o.seconds),
+                seconds_option("timeout", "how long a rank waits for another one", o.timeout_s)}),
        shared_table(o.shared)});
 }
 
@@ -333,10 +405,11 @@ CommandTable version_command(VersionOptions& o) {
 }  // namespace
 
 std::vector<CommandTable> command_tables(CommandSet& set) {
-  return {
-      generate_command(set.generate),     score_command(set.score), tokenize_command(set.tokenize),
-      detokenize_command(set.detokenize), plan_command(set.plan),   dump_command(set.dump),
-      doctor_command(set.doctor),         bench_command(set.bench), version_command(set.version)};
+  return {generate_command(set.generate), score_command(set.score),
+          tokenize_command(set.tokenize), detokenize_command(set.detokenize),
+          plan_command(set.plan),         dump_command(set.dump),
+          doctor_command(set.doctor),     bench_command(set.bench),
+          tune_command(set.tune),         version_command(set.version)};
 }
 
 }  // namespace shardlm

@@ -52,6 +52,7 @@ struct CommandSet {
   DumpOptions dump;
   DoctorOptions doctor;
   BenchOptions bench;
+  TuneOptions tune;
   VersionOptions version;
 };
 

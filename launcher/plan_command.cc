@@ -39,16 +39,19 @@ json plan_json(const PlanOptions& o, const ModelConfig& config,
                      {"kv_bytes_per_token", s.kv_bytes_per_token}});
   }
   const int n = static_cast<int>(o.ranks);
-  json per_prompt = collectives_json(step_collectives(config, n, o.prompt_tokens));
+  json per_prompt =
+      collectives_json(step_collectives(config, n, o.prompt_tokens, reduction_of(o.reduction)));
   per_prompt["tokens"] = o.prompt_tokens;
   const Precision precision = precision_of(o.dtype, o.kv_dtype);
-  return {{"model", o.model},
-          {"ranks", n},
-          {"dtype", dtype_name(precision.weights)},
-          {"kv_dtype", dtype_name(precision.kv)},
-          {"per_rank", ranks},
-          {"per_token", collectives_json(step_collectives(config, n, 1))},
-          {"per_prompt", per_prompt}};
+  return {
+      {"model", o.model},
+      {"ranks", n},
+      {"dtype", dtype_name(precision.weights)},
+      {"kv_dtype", dtype_name(precision.kv)},
+      {"reduction", reduction_name(o.reduction)},
+      {"per_rank", ranks},
+      {"per_token", collectives_json(step_collectives(config, n, 1, reduction_of(o.reduction)))},
+      {"per_prompt", per_prompt}};
 }
 
 std::string range_text(Range r) {
@@ -84,17 +87,19 @@ void write_text(std::ostream& out, const PlanOptions& o, const ModelConfig& conf
                        s.kv_bytes_per_token);
   }
   const int n = static_cast<int>(o.ranks);
-  write_collectives(out, "collectives per generated token", step_collectives(config, n, 1));
+  write_collectives(out, "collectives per generated token",
+                    step_collectives(config, n, 1, reduction_of(o.reduction)));
   write_collectives(out, fmt::format("collectives per prompt of {} tokens", o.prompt_tokens),
-                    step_collectives(config, n, o.prompt_tokens));
+                    step_collectives(config, n, o.prompt_tokens, reduction_of(o.reduction)));
 }
 
 }  // namespace
 
 void run_plan(const PlanOptions& options, std::ostream& out) {
   const ModelConfig config = read_model_config(options.model);
-  const std::vector<RankShare> shares = shard_plan(config, static_cast<int>(options.ranks),
-                                                   precision_of(options.dtype, options.kv_dtype));
+  const std::vector<RankShare> shares =
+      shard_plan(config, static_cast<int>(options.ranks),
+                 precision_of(options.dtype, options.kv_dtype), reduction_of(options.reduction));
   if (options.shared.json) {
     out << plan_json(options, config, shares).dump() << '\n';
   } else {

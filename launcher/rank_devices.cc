@@ -1,11 +1,20 @@
 #include "launcher/rank_devices.h"
 
+#include <fmt/format.h>
+
+#include <array>
+
 #include "backend/cpu/cpu_backend.h"
+#include "backend/null/null_backend.h"
 #include "base/log.h"
 #include "comm/agreement.h"
+#include "comm/checked_communicator.h"
 #include "comm/make_communicator.h"
+#include "comm/no_sum_communicator.h"
+#include "launcher/allreduce_choice.h"
 #include "launcher/errors.h"
 #include "launcher/gpu_messages.h"
+#include "study/emulated_load.h"
 
 namespace shardlm {
 namespace {
@@ -22,7 +31,12 @@ RankGpus look(const MpiWorld& world, BackendChoice backend) {
 
 void make_backends(RankDevices& devices, const EngineOptions& options, int rank, int threads) {
   if (devices.decision.kind == BackendKind::cpu) {
-    devices.own = make_cpu_backend(threads, on_cpu(precision_of(options.dtype, options.kv_dtype)));
+    const Precision precision = on_cpu(precision_of(options.dtype, options.kv_dtype));
+    const bool exact = options.reduction == ReductionChoice::exact;
+    devices.own = options.compute == ComputeChoice::none
+                      ? make_null_backend(precision)
+                      : make_cpu_backend(threads, precision,
+                                         exact ? RowBits::always_same : RowBits::of_a_kernel);
     return;
   }
   devices.host = make_cpu_backend(threads);
@@ -31,16 +45,55 @@ void make_backends(RankDevices& devices, const EngineOptions& options, int rank,
                                   .graphs = options.graphs.value_or(true)});
 }
 
-std::unique_ptr<Communicator> make_comm(const RankDevices& devices, const EngineOptions& options,
-                                        const MpiWorld& world) {
-  const Deadlines deadlines{.collective_s = options.timeout_s, .load_s = options.load_timeout_s};
-  const std::string name = comm_name(options.comm);
-  if (devices.decision.kind == BackendKind::cpu) {
-    return make_communicator(world, *devices.own, name, deadlines);
+Overlap overlap_of(OverlapChoice choice) {
+  constexpr std::array values = {Overlap::none, Overlap::poll, Overlap::thread};
+  return values.at(static_cast<std::size_t>(choice));
+}
+
+Emulation emulation_of(const EngineOptions& options) {
+  const std::string& text = options.communication.emulate;
+  return text.empty() ? Emulation{} : parse_emulation(text);
+}
+
+// What is asked for around the communicator.
+void add_layers(RankDevices& devices, const EngineOptions& options, const Job& job) {
+  const Emulation emulation = emulation_of(options);
+  if (emulation.slows()) {
+    devices.clock = make_network_clock(job.world.oversubscribed());
+    devices.slowed = emulate_slow_rank(*devices.comm, emulation, *devices.clock);
+    devices.comm = devices.slowed.get();
   }
-  return make_gpu_communicator(make_communicator(world, *devices.host, "auto", deadlines),
-                               *devices.own, name, devices.decision.placement(world.rank()),
-                               deadlines);
+  if (options.communication.check_collectives && devices.comm->size() > 1) {
+    devices.checked = std::make_unique<CheckedCommunicator>(*devices.comm, job.control);
+    devices.comm = devices.checked.get();
+  }
+}
+
+std::unique_ptr<Communicator> make_comm(const RankDevices& devices, const EngineOptions& options,
+                                        const AllReduceDecision& allreduce, const MpiWorld& world) {
+  if (options.comm == CommChoice::none) {  // what is no sum goes as with auto
+    EngineOptions others = options;
+    others.comm = CommChoice::automatic;
+    return std::make_unique<NoSumCommunicator>(make_comm(devices, others, allreduce, world),
+                                               *devices.own);
+  }
+  const std::string name = comm_name(options.comm);
+  CommSettings settings{
+      .deadlines = {.collective_s = options.timeout_s, .load_s = options.load_timeout_s}};
+  if (devices.decision.kind == BackendKind::cuda) {
+    return make_gpu_communicator(make_communicator(world, *devices.host, settings), *devices.own,
+                                 name, devices.decision.placement(world.rank()),
+                                 settings.deadlines);
+  }
+  settings.transport = name;
+  settings.table = allreduce.table;
+  settings.wire = options.communication.wire;
+  settings.overlap = overlap_of(options.communication.overlap);
+  settings.emulation = emulation_of(options);
+  settings.load = [shape = group_shape(world)](const AllReduceChoice& choice, std::size_t bytes) {
+    return emulated_load(choice, shape, bytes);
+  };
+  return make_communicator(world, *devices.own, settings);
 }
 
 }  // namespace
@@ -65,11 +118,23 @@ BackendDecision agree_on_backend(const Job& job, const EngineOptions& options) {
   return read_decision(message);
 }
 
-RankDevices make_rank_devices(const Job& job, const EngineOptions& options, int threads) {
+RankDevices make_rank_devices(const Job& job, const EngineOptions& asked, int threads) {
+  EngineOptions options = asked;
+  // Exact sums and messages without arithmetic are the CPU's: auto looks for no GPU then.
+  if (options.backend == BackendChoice::automatic &&
+      (options.reduction == ReductionChoice::exact || options.compute == ComputeChoice::none)) {
+    options.backend = BackendChoice::cpu;
+  }
   RankDevices devices;
   devices.decision = agree_on_backend(job, options);
   agree(job.control, caught([&] { make_backends(devices, options, job.world.rank(), threads); }));
-  agree(job.control, caught([&] { devices.comm = make_comm(devices, options, job.world); }));
+  AllReduceDecision allreduce;
+  if (devices.decision.kind == BackendKind::cpu) allreduce = decide_allreduce(job, options);
+  agree(job.control,
+        caught([&] { devices.base = make_comm(devices, options, allreduce, job.world); }));
+  devices.allreduce_source = allreduce.source;
+  devices.comm = devices.base.get();
+  add_layers(devices, options, job);
   return devices;
 }
 
@@ -77,11 +142,15 @@ void log_choice(const RankDevices& devices, const EngineOptions& options,
                 const std::string& threads) {
   if (devices.comm->rank() != 0) return;
   std::string line = decision_line(devices.decision, devices.comm->describe());
-  if (devices.decision.kind == BackendKind::cpu) line += "; " + threads;
+  if (devices.decision.kind == BackendKind::cpu) {
+    if (devices.comm->size() > 1) line += fmt::format(" ({})", devices.allreduce_source);
+    line += "; " + threads;
+  }
   options.backend == BackendChoice::automatic ? log::info(line) : log::verbose(line);
   for (const std::string& note : notes_without_effect(options, devices.decision.kind)) {
     log::info(note);
   }
+  for (const std::string& warning : result_warnings(options)) log::warning(warning);
   const std::string shared = shared_gpu_line(devices.decision);
   if (!shared.empty()) log::warning(shared);
 }

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
+#include "comm/emulated_network.h"
 #include "launcher/gpus.h"
 #include "launcher/job.h"
 #include "launcher/options.h"
@@ -23,7 +25,12 @@ struct RankDevices {
   BackendDecision decision;
   std::unique_ptr<Backend> host;  ///< of the host communicator; none on the CPU, where it is `own`
   std::unique_ptr<Backend> own;   ///< where the model computes
-  std::unique_ptr<Communicator> comm;
+  std::unique_ptr<Communicator> base;     ///< what ranks meet by
+  std::unique_ptr<NetworkClock> clock;    ///< of a slow rank
+  std::unique_ptr<Communicator> slowed;   ///< `base` with a slow rank, if one is asked for
+  std::unique_ptr<Communicator> checked;  ///< and with every call compared
+  Communicator* comm = nullptr;           ///< the outermost of these
+  std::string allreduce_source = {};      ///< why its algorithms are what they are
 };
 
 /// Called by all ranks together; one rank's Error is everyone's. `threads`: of the host.

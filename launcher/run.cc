@@ -1,6 +1,7 @@
 #include "launcher/run.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -17,6 +18,7 @@
 #include "comm/agreement.h"
 #include "comm/make_communicator.h"
 #include "comm/mpi_world.h"
+#include "launcher/allreduce_choice.h"
 #include "launcher/backend_options.h"
 #include "launcher/commands.h"
 #include "launcher/errors.h"
@@ -35,13 +37,14 @@ bool is_collective(const Options& options) {
   return std::holds_alternative<GenerateOptions>(options.command) ||
          std::holds_alternative<ScoreOptions>(options.command) ||
          std::holds_alternative<DoctorOptions>(options.command) ||
-         std::holds_alternative<BenchOptions>(options.command);
+         std::holds_alternative<BenchOptions>(options.command) ||
+         std::holds_alternative<TuneOptions>(options.command);
 }
 
 // MPI starts before the options are read, so that P ranks give one message about a bad option. It
 // does not start where it cannot matter: a command of one process, outside any MPI launcher.
 bool wants_mpi(int argc, char** argv) {
-  constexpr std::array collective = {"generate", "score", "dump", "doctor", "bench"};
+  constexpr std::array collective = {"generate", "score", "dump", "doctor", "bench", "tune"};
   const std::string_view command = argc > 1 ? argv[1] : "";
   if (std::find(collective.begin(), collective.end(), command) != collective.end()) return true;
   return started_by_mpi_launcher();
@@ -78,9 +81,11 @@ int run_alone(const Options& options) {
 // What decides which calls a rank makes to the others: the command and the transport.
 std::string calling_text(const Options& options) {
   const auto with = [](const std::string& command, const EngineOptions& engine) {
-    return fmt::format("{} with --comm {} --backend {} --dtype {}", command, comm_name(engine.comm),
-                       backend_name(engine.backend),
-                       precision_text(precision_of(engine.dtype, engine.kv_dtype)));
+    return fmt::format("{} with --comm {} --backend {} --dtype {} --reduction {} --compute {}{}",
+                       command, comm_name(engine.comm), backend_name(engine.backend),
+                       precision_text(precision_of(engine.dtype, engine.kv_dtype)),
+                       reduction_name(engine.reduction), compute_name(engine.compute),
+                       communication_text(engine));
   };
   if (const auto* o = std::get_if<GenerateOptions>(&options.command))
     return with("generate", o->engine);
@@ -89,6 +94,8 @@ std::string calling_text(const Options& options) {
     return with("doctor", o->engine);
   if (const auto* o = std::get_if<BenchOptions>(&options.command))
     return with("bench", o->engine) + bench_text(*o);
+  if (const auto* o = std::get_if<TuneOptions>(&options.command))
+    return fmt::format("tune --bytes {} --seconds {:g}", fmt::join(o->bytes, ","), o->seconds);
   const auto* o = std::get_if<DumpOptions>(&options.command);
   return o != nullptr && !o->diff ? with("dump", o->engine) : "a command of one process";
 }
@@ -119,13 +126,15 @@ int run_collective(const Options& options, const Job& job) {
   if (const auto* o = std::get_if<DumpOptions>(&options.command)) code = run_dump(*o, job);
   if (const auto* o = std::get_if<DoctorOptions>(&options.command)) code = run_doctor(*o, job);
   if (const auto* o = std::get_if<BenchOptions>(&options.command)) code = run_bench(*o, job);
+  if (const auto* o = std::get_if<TuneOptions>(&options.command)) code = run_tune(*o, job);
   return code;
 }
 
 // Ranks agree on what each made of its command line and configuration file, then run the command.
 int run_in_world(int argc, char** argv, MpiWorld& world) {
   const auto backend = make_cpu_backend(1);
-  const auto comm = make_communicator(world, *backend, world.size() == 1 ? "auto" : "mpi", {});
+  const auto comm =
+      make_communicator(world, *backend, {.transport = world.size() == 1 ? "auto" : "mpi"});
   Options options;
   agree(*comm, caught([&] {
     options = parse_options(argc, argv);

@@ -99,7 +99,8 @@ class ScoreCommand {
                          {"window", setup_.window},
                          {"stride", setup_.stride},
                          {"backend", backend_name(session.backend().kind)},
-                         {"shared_gpu", session.backend().shared_gpu}};
+                         {"shared_gpu", session.backend().shared_gpu},
+                         {"warnings", result_warnings(o_.engine)}};
     std::cout << result.dump() << '\n';
   }
 

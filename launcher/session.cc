@@ -31,8 +31,13 @@ Session::Session(const Job& job, const EngineOptions& options, bool dump_activat
   devices_ = make_rank_devices(job, options, threads_);
   log_choice(devices_, options, threads_text(cores, threads_));
   Backend& backend = *devices_.own;
+  observation_ = std::make_unique<Observation>(
+      comm(), job.world, options,
+      fmt::format("{}, {} ranks", options.model.empty() ? "made-up weights" : options.model,
+                  job.world.size()));
   if (dump_activations) dump_ = std::make_unique<ActivationDump>(backend, comm());
-  context_ = std::make_unique<Context>(Context{backend, comm(), dump_ ? *dump_ : silent_});
+  context_ = std::make_unique<Context>(
+      Context{backend, comm(), dump_ ? *dump_ : silent_, reduction_of(options.reduction)});
   const Precision types = backend.precision();
   log::verbose(fmt::format("{} on {}; {}; weights {}, activations {}, keys and values {}; {}",
                            comm().describe(), job.world.host_name(), backend.describe(),
@@ -185,13 +190,16 @@ std::optional<std::int32_t> Session::start_of_text() const {
 }
 
 int Session::run(const std::function<void(Coordinator&)>& body) {
+  observation_->begin_run(config_);
   const int code = rank() == 0 ? coordinate(body) : serve(comm(), *executor_);
+  if (code == 0) observation_->finish();
   fault_.at_end();
   return code;
 }
 
 int Session::coordinate(const std::function<void(Coordinator&)>& body) {
   Coordinator coordinator(comm(), *executor_);
+  if (observation_->live()) coordinator.after_steps([this] { observation_->step_ended(); });
   const std::optional<Error> error = caught([&] { body(coordinator); });
   if (error && coordinator.in_step()) throw *error;  // the others cannot be told: main ends the job
   const ExitCode code = error ? error->code() : ExitCode::ok;

@@ -15,6 +15,7 @@
 #include "io/tokenizer.h"
 #include "launcher/fault.h"
 #include "launcher/job.h"
+#include "launcher/observation.h"
 #include "launcher/options.h"
 #include "launcher/rank_devices.h"
 #include "model/config.h"
@@ -95,6 +96,7 @@ class Session {
   std::unique_ptr<Tokenizer> tokenizer_;
   std::unique_ptr<Model> model_;
   std::unique_ptr<Executor> executor_;
+  std::unique_ptr<Observation> observation_;
   double load_s_ = 0;
 };
 

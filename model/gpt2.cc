@@ -21,8 +21,7 @@ struct Shards {
   Shards(const ModelConfig& config, const Context& context)
       : heads(context, config.n_head,
               head_block(context.backend.precision(), context.reduction, config.head_dim())),
-        mlp(context, config.n_inner,
-            column_block(context.backend.precision(), context.reduction)),
+        mlp(context, config.n_inner, column_block(context.backend.precision(), context.reduction)),
         vocab(context, config.vocab_size) {}
   Share heads, mlp, vocab;
 };

@@ -74,16 +74,15 @@ std::int64_t activation_bytes(const ModelConfig& c, const RankShare& share, cons
 
 }  // namespace
 
-std::vector<RankShare> shard_plan(const ModelConfig& config, int ranks,
-                                  const Precision& precision, Reduction reduction) {
+std::vector<RankShare> shard_plan(const ModelConfig& config, int ranks, const Precision& precision,
+                                  Reduction reduction) {
   const std::int64_t heads_at_once = head_block(precision, reduction, config.head_dim());
   const std::int64_t columns_at_once = column_block(precision, reduction);
   std::vector<RankShare> shares;
   for (int rank = 0; rank < ranks; ++rank) {
-    RankShare share{
-        .heads = Partition(config.n_head, ranks, heads_at_once).of(rank),
-        .mlp_columns = Partition(config.n_inner, ranks, columns_at_once).of(rank),
-        .vocab_rows = Partition(config.vocab_size, ranks).of(rank)};
+    RankShare share{.heads = Partition(config.n_head, ranks, heads_at_once).of(rank),
+                    .mlp_columns = Partition(config.n_inner, ranks, columns_at_once).of(rank),
+                    .vocab_rows = Partition(config.vocab_size, ranks).of(rank)};
     share.weight_bytes = kFloat * replicated_elements(config) +
                          matrix_bytes(config, share, precision) +
                          bytes_of(precision.activations) * cut_bias_elements(config, share);
@@ -115,8 +114,7 @@ std::vector<CollectiveCount> step_collectives(const ModelConfig& config, int ran
                                               std::int64_t tokens, Reduction reduction) {
   if (ranks == 1) return {};
   const std::int64_t elements = tokens * config.n_embd, bytes = elements * kFloat;
-  const std::int64_t sums =
-      reduction == Reduction::exact ? elements * bytes_of(DType::i64) : bytes;
+  const std::int64_t sums = reduction == Reduction::exact ? elements * bytes_of(DType::i64) : bytes;
   return {{"embed", "all_reduce", 1, bytes},
           {"attn_out", "all_reduce", config.n_layer, sums},
           {"mlp_out", "all_reduce", config.n_layer, sums}};

@@ -11,8 +11,8 @@ namespace shardlm {
 /// How the ranks' parts of a row-parallel layer are summed.
 enum class Reduction {
   ordered,  ///< floats in the order that the communicator's algorithm has: fastest
-  exact,    ///< in fixed point (backend/fixed_point.h): the same bits at every number of ranks, with
-            ///< every algorithm
+  exact,  ///< in fixed point (backend/fixed_point.h): the same bits at every number of ranks, with
+          ///< every algorithm
 };
 
 struct Context {
@@ -22,17 +22,17 @@ struct Context {
   Reduction reduction = Reduction::ordered;
 };
 
-/// Columns that stay on one rank together as the inputs of the next matrix: since they share scales,
-/// so the weights have the same values at every number of ranks; and since they are summed together
-/// before fixed point.
+/// Columns that stay on one rank together as the inputs of the next matrix: since they share
+/// scales, so the weights have the same values at every number of ranks; and since they are summed
+/// together before fixed point.
 inline std::int64_t column_block(const Precision& precision,
                                  Reduction reduction = Reduction::ordered) {
   if (reduction == Reduction::exact) return kFixedBlock;
   return is_quantised(precision.weights) ? kQuantBlock : 1;
 }
 
-/// Heads that stay on one rank together. For exact sums their columns hold whole blocks: 1 head, but
-/// for heads of an odd width beside bf16 weights, or of no multiple of 32 beside int8 and int4.
+/// Heads that stay on one rank together. For exact sums their columns hold whole blocks: 1 head,
+/// but for heads of an odd width beside bf16 weights, or of no multiple of 32 beside int8 and int4.
 std::int64_t head_block(const Precision& precision, Reduction reduction, std::int64_t head_dim);
 
 /// Inputs of a row-parallel layer that are summed in float32 before fixed point, where `unit`

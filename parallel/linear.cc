@@ -42,11 +42,10 @@ namespace {
 void check_blocks(const std::string& name, std::int64_t in, std::int64_t block) {
   const std::int64_t blocks = (in + block - 1) / block;
   if (blocks <= kFixedBlocks) return;
-  fail(ExitCode::usage,
-       {.what = "exact sums of " + name,
-        .expected = fmt::format("at most {} blocks of inputs", kFixedBlocks),
-        .found = fmt::format("{} inputs in blocks of {}", in, block),
-        .remedy = "use --reduction ordered"});
+  fail(ExitCode::usage, {.what = "exact sums of " + name,
+                         .expected = fmt::format("at most {} blocks of inputs", kFixedBlocks),
+                         .found = fmt::format("{} inputs in blocks of {}", in, block),
+                         .remedy = "use --reduction ordered"});
 }
 
 [[noreturn]] void fail_misfit(Site site, const FixedMisfit& misfit) {

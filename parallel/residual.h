@@ -38,8 +38,8 @@ class [[nodiscard]] Partial {
 };
 
 /// Where a layer writes its addend [rows, cols] for the all-reduce at `site`: where the
-/// communicator wants it, else in a tensor of the back end; float32 or fixed point (i64). No other collective may come before
-/// that all-reduce.
+/// communicator wants it, else in a tensor of the back end; float32 or fixed point (i64). No other
+/// collective may come before that all-reduce.
 Tensor allocate_addend(const Context& context, Site site, std::int64_t rows, std::int64_t cols,
                        DType dtype = DType::f32);
 

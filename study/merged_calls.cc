@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "base/error.h"
@@ -157,6 +158,24 @@ void match_calls(MergedRun& run, std::span<const RankRecords> ranks,
   }
 }
 
+// Host and device count their calls apart; here they stand one after the other.
+void sort_calls(MergedRun& run) {
+  const std::size_t n = run.ranks.size();
+  std::vector<std::size_t> order(run.calls.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return run.parts[a * n].entry < run.parts[b * n].entry;
+  });
+  std::vector<MergedCall> calls;
+  std::vector<RankPart> parts;
+  for (const std::size_t c : order) {
+    calls.push_back(run.calls[c]);
+    for (const RankPart& part : run.parts_of(c)) parts.push_back(part);
+  }
+  run.calls = std::move(calls);
+  run.parts = std::move(parts);
+}
+
 }  // namespace
 
 std::string_view split_text(SplitMethod method) {
@@ -190,6 +209,7 @@ MergedRun merge_records(std::span<const RankRecords> ranks, std::span<const Cloc
       rank.steps.push_back({s.mark, clocks[r].ns(s.start), clocks[r].ns(s.end)});
   }
   match_calls(run, ranks, clocks);
+  if (ranks[0].device) sort_calls(run);
   give_plans_to_their_steps(run.calls);
   split_calls(run);
   return run;

@@ -67,7 +67,7 @@ struct MergedRank {
 
 struct MergedRun {
   std::vector<MergedRank> ranks;
-  std::vector<MergedCall> calls;  ///< complete ones, by number
+  std::vector<MergedCall> calls;  ///< complete ones, as rank 0 entered them
   std::vector<RankPart> parts;    ///< [call][rank]
   std::vector<std::string> algorithms;
   SplitMethod split = SplitMethod::global_clock;

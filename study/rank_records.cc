@@ -1,6 +1,7 @@
 #include "study/rank_records.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <string_view>
@@ -74,6 +75,29 @@ RankRecords take_records(const CallLog& log, const RankIdentity& who) {
   }
   for (std::size_t i = 0; i < log.steps.size(); ++i) records.steps.push_back(log.steps[i]);
   return records;
+}
+
+void add_device_records(RankRecords& records, const CallLog& device) {
+  check(device.clock == TickClock::steady, "a device's times are of the steady clock");
+  std::erase_if(records.calls, [](const LoggedCall& c) { return c.call.op == Op::all_reduce; });
+  RankRecords more = take_records(device, records.who);
+  const double per_ns =
+      records.tsc ? 1 / TickScale(records.first, records.last).ns_per_tick() : 1.0;
+  const auto to_ticks = [&](std::int64_t ns) -> std::int64_t {
+    if (!records.tsc) return ns;
+    return records.first.ticks +
+           std::llround(static_cast<double>(ns - records.first.steady_ns) * per_ns);
+  };
+  for (LoggedCall& c : more.calls) {
+    c.call.number += kDeviceNumbers;
+    c.algorithm = index_of(records.algorithms, more.algorithms[c.algorithm]);
+    c.start = to_ticks(c.start);
+    c.end = to_ticks(c.end);
+    if (c.wait >= 0) c.wait = std::llround(static_cast<double>(c.wait) * per_ns);
+    records.calls.push_back(c);
+  }
+  records.device = true;
+  records.dropped_calls += more.dropped_calls;
 }
 
 void write_records(const RankRecords& records, std::vector<std::byte>& message) {

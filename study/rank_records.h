@@ -50,6 +50,12 @@ struct RankRecords {
 /// Takes what the log holds; launches of one call (equal numbers) become one record.
 RankRecords take_records(const CallLog& log, const RankIdentity& who);
 
+/// Numbers of a device's calls, which it counts by itself, lie above those of the host.
+inline constexpr std::uint64_t kDeviceNumbers = std::uint64_t{1} << 48;
+/// Adds a device's calls, whose times are of the steady clock; first and last of `records` are set.
+/// The host's all-reduces go: they are what a device's call is made of.
+void add_device_records(RankRecords& records, const CallLog& device);
+
 void write_records(const RankRecords& records, std::vector<std::byte>& message);
 RankRecords read_records(std::span<const std::byte> message);
 

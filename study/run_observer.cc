@@ -31,6 +31,11 @@ RunObserver::RunObserver(Communicator& comm, CallLog& log, RankIdentity who,
                          ObserverOptions options)
     : comm_(comm), log_(log), who_(std::move(who)), options_(std::move(options)) {
   if (options_.collective()) first_offsets_ = measure_clock_offsets(comm_, who_.machine);
+  if (!log_.on() && options_.wanted()) {
+    log_.calls = RecordRing<CallRecord>(options_.calls);
+    log_.steps = RecordRing<StepRecord>(options_.steps);
+  }
+  if (options_.wanted()) comm_.record_device_calls(options_.calls);
   log_.calls.clear();
   log_.steps.clear();
   first_ = run_ = TickAnchor::now();
@@ -52,6 +57,7 @@ std::string RunObserver::finish() {
   mine.first = first_;
   mine.run = run_;
   mine.last = TickAnchor::now();
+  if (const CallLog* device = comm_.device_log()) add_device_records(mine, *device);
   const std::vector<ClockOffset> last = measure_clock_offsets(comm_, who_.machine);
   const std::vector<RankRecords> ranks = gather_records(comm_, mine);
   if (comm_.rank() != 0) return "";

@@ -21,9 +21,11 @@ struct ObserverOptions {
   std::filesystem::path report_file = {};  ///< the report as JSON; empty: none
   std::filesystem::path trace_file = {};   ///< empty: none
   bool live = false;                       ///< a line a token
-  std::string title = {};                  ///< of the trace: "gpt2-124m, 2 ranks"
-  std::optional<ModelConfig> model = {};   ///< checks counts and bytes
-  std::optional<LinkCost> link = {};       ///< from tune
+  std::size_t calls = 1 << 16;             ///< kept by a rank: 7 MiB; the oldest go first
+  std::size_t steps = 1 << 13;
+  std::string title = {};                 ///< of the trace: "gpt2-124m, 2 ranks"
+  std::optional<ModelConfig> model = {};  ///< checks counts and bytes
+  std::optional<LinkCost> link = {};      ///< from tune
   bool wanted() const { return report || live || !report_file.empty() || !trace_file.empty(); }
   /// The same on all ranks: something is made from all ranks' records at the end.
   bool collective() const { return report || !report_file.empty() || !trace_file.empty(); }
@@ -31,8 +33,8 @@ struct ObserverOptions {
 
 class RunObserver {
  public:
-  /// Collective. Empties the log: records begin now. `comm` and `log` are this rank's and outlive
-  /// the observer; the log is `comm`'s.
+  /// Collective. Empties the log, or gives it memory: records begin now. `comm` and `log` are this
+  /// rank's and outlive the observer; the log is `comm`'s.
   RunObserver(Communicator& comm, CallLog& log, RankIdentity who, ObserverOptions options);
 
   /// The model is loaded: from here on the tables account for every rank's time.

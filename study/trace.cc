@@ -122,7 +122,7 @@ class TraceWriter {
             {"dtype", dtype_name_of(call.dtype)},
             {"Rank", rank},
             {"Process Group Name", "tensor parallel"},
-            {"seq", call.call.number},
+            {"seq", call.call.number % kDeviceNumbers},
             {"Comms Id", call.call.number},
             {"algo", call.algorithm},
             {"layer", call.call.site.layer},

@@ -45,8 +45,8 @@ HWY_INLINE std::int64_t AddVectors(const float* HWY_RESTRICT from, std::int64_t 
 
 /// False if a value does not fit.
 template <bool kFirst>
-HWY_INLINE bool AddRows(const float* from, std::int64_t stride, std::int64_t rows,
-                        std::int64_t* to, const FixedSums& sums) {
+HWY_INLINE bool AddRows(const float* from, std::int64_t stride, std::int64_t rows, std::int64_t* to,
+                        const FixedSums& sums) {
   const hn::RebindToSigned<Halves> bits;
   // Magnitudes are compared as bit patterns: those of infinities and NaNs are the largest.
   auto most = hn::Zero(bits);

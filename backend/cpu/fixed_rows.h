@@ -13,7 +13,7 @@ struct FixedSums {
   std::int64_t block = kFixedBlock;  ///< inputs
   std::int64_t* out = nullptr;       ///< of the product's first row and column
   std::int64_t stride = 0;
-  std::int64_t columns = 0;  ///< that count; those behind are padding of the panel
+  std::int64_t columns = 0;                ///< that count; those behind are padding of the panel
   std::optional<FixedMisfit> misfit = {};  ///< the first one met; row and column of the product
 };
 

@@ -77,10 +77,10 @@ class Matmul {
 
   ThreadPool& threads_;
   std::vector<float> scratch_;  // one tile a thread, for panels that are not full
-  std::vector<std::vector<float>> kernel_scratch_;  // one a thread
-  std::vector<QuantisedRows> few_rows_;             // one a thread
-  QuantisedRows many_rows_;                         // for all threads
-  AmxRows rounded_rows_;                            // for all threads
+  std::vector<std::vector<float>> kernel_scratch_;   // one a thread
+  std::vector<QuantisedRows> few_rows_;              // one a thread
+  QuantisedRows many_rows_;                          // for all threads
+  AmxRows rounded_rows_;                             // for all threads
   std::vector<std::optional<FixedMisfit>> misfits_;  // one a thread
   bool rounding_ = true;
 };

@@ -91,7 +91,7 @@ void MultiplyColumns(const PanelProduct& p) {
     return;
   }
   constexpr bool kConvert = !std::is_same_v<Weights, F32Weights>;
-  const std::int64_t slice = p.fixed != nullptr     ? p.fixed->block
+  const std::int64_t slice = p.fixed != nullptr   ? p.fixed->block
                              : p.rows <= kFewRows ? kSliceOfFewRows
                                                   : kSlice;
   const std::int64_t slice_bytes = slice / Weights::kInputs * Weights::kLineBytes;

@@ -180,7 +180,7 @@ void multiply_slice(const QuantisedProduct& p, const WeightBlocks& w, bool four_
   const bool alone = tiles == 1;
   const bool fetch = next != nullptr && !alone && w.count > 0;
   const std::int64_t lines = fetch ? (next_lines + passes - 1) / passes : 0;  // a block and tile
-  alignas(64) float sums[kMaxRows * PanelLayout::kOutputs];  // in fixed point
+  alignas(64) float sums[kMaxRows * PanelLayout::kOutputs];                   // in fixed point
   const bool from_init = w.first == 0 || p.fixed != nullptr;
   for (std::int64_t i = 0; i < tiles; ++i) {
     const std::int64_t begin = p.rows * i / tiles, row = p.first_row + begin;

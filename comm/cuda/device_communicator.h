@@ -62,6 +62,9 @@ class DeviceCommunicator final : public Communicator, private StreamWatch {
   /// which the device's is mapped by reading both at about the same time: good to some ten
   /// microseconds, so durations are exact, the places of calls of different ranks are not.
   void record_calls(std::size_t capacity);
+  CallLog* log() override { return host_->log(); }
+  void record_device_calls(std::size_t capacity) override { record_calls(capacity); }
+  const CallLog* device_log() override { return log_.on() ? &call_log() : nullptr; }
   /// The calls so far. Waits for the device.
   const CallLog& call_log();
 

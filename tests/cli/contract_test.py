@@ -29,6 +29,7 @@ class Contract(CliTest):
         return {"sequences": [{"prompt_ids": [int], "ids": [int], "text": str,
                                "finish_reason": str, "logprobs": logprobs}],
                 "seed": int, "ranks": int, "backend": str, "shared_gpu": bool,
+                "warnings": [str],
                 "timing": {"load_s": NUMBER, "ttft_ms": (*NUMBER, NULL), "tpot_ms": (*NUMBER, NULL),
                            "tokens_per_s": (*NUMBER, NULL)}}
 
@@ -73,7 +74,7 @@ class Contract(CliTest):
     def test_score(self):
         shape = {"tokens": int, "nats": NUMBER, "perplexity": NUMBER, "bytes": int,
                  "bits_per_byte": NUMBER, "window": int, "stride": int, "backend": str,
-                 "shared_gpu": bool}
+                 "shared_gpu": bool, "warnings": [str]}
         text = self.folder / "text"
         text.write_text("The dragon was asleep.")
         for ranks in (None, 2):
@@ -95,7 +96,7 @@ class Contract(CliTest):
                        "total_count": int, "total_bytes": int}
         value = self.json_of(["plan", "--model", DEMO, "--ranks", 3, "--prompt-tokens", 7])
         self.check_shape(value, {
-            "model": str, "ranks": int, "dtype": str, "kv_dtype": str,
+            "model": str, "ranks": int, "dtype": str, "kv_dtype": str, "reduction": str,
             "per_rank": [{"rank": int, "heads": [int], "mlp_columns": [int], "vocab_rows": [int],
                           "weight_bytes": int, "kv_bytes_per_token": int}],
             "per_token": collectives, "per_prompt": {**collectives, "tokens": int}})

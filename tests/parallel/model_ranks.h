@@ -35,6 +35,7 @@ struct ModelRankOptions {
   std::int64_t n_blocks = 64;
   std::int64_t block_tokens = 32;
   ThreadRankOptions threads = {};
+  Reduction reduction = Reduction::ordered;
   OnDevice on_device = [](int, Communicator& comm, Backend& backend, const auto& body) {
     body(comm, backend);
   };
@@ -50,7 +51,8 @@ inline void run_model(const std::filesystem::path& folder, int size,
     CheckpointWeights weights(checkpoint, config);
     Tap silent;
     ActivationDump dump(backend, comm);
-    const Context context{backend, comm, options.dump ? static_cast<Tap&>(dump) : silent};
+    const Context context{backend, comm, options.dump ? static_cast<Tap&>(dump) : silent,
+                          options.reduction};
     const auto model = make_model(config, weights, context);
     Executor executor(context, *model, model->make_cache(options.n_blocks, options.block_tokens),
                       std::vector<std::uint8_t>(static_cast<std::size_t>(config.vocab_size), 1));

@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
-#include "comm/shm_communicator.h"
+#include "comm/transport.h"
+#include "tests/support/first_error.h"
+#include "tests/support/thread_messages.h"
 
 namespace shardlm {
 namespace {
@@ -22,26 +24,11 @@ AlignedBytes zeroed(std::size_t bytes) {
   return AlignedBytes(new (std::align_val_t{128}) std::byte[bytes]());
 }
 
-class FirstError {
- public:
-  void record(std::exception_ptr error) {
-    const std::lock_guard lock(mutex_);
-    if (!error_) error_ = std::move(error);
-  }
-  void rethrow() const {
-    if (error_) std::rethrow_exception(error_);
-  }
-
- private:
-  std::mutex mutex_;
-  std::exception_ptr error_;
-};
-
 }  // namespace
 
 void run_ranks(int size, const std::function<void(int, Communicator&, Backend&)>& body,
                const ThreadRankOptions& options) {
-  const std::size_t bytes = ShmCommunicator::segment_bytes(options.slot_bytes);
+  const std::size_t bytes = ShmTeam::segment_bytes(options.slot_bytes);
   std::vector<AlignedBytes> memory;
   ShmSegments segments{{}, bytes, nullptr};
   for (int r = 0; r < size; ++r) {
@@ -53,11 +40,23 @@ void run_ranks(int size, const std::function<void(int, Communicator&, Backend&)>
   shm.oversubscribed = size > static_cast<int>(std::thread::hardware_concurrency());
   shm.departed_grace_s = 0;
 
+  ThreadPost post(size, {.deadlines = options.deadlines});
+  const GroupShape shape{size, 1, size};
+  AlgorithmTable table = default_table(shape);
+  if (!options.allreduce.empty()) table = parse_algorithm_table(options.allreduce).before(table);
+
   FirstError first_error;
   const auto run_rank = [&](int rank) {
     const std::unique_ptr<Backend> backend =
         make_cpu_backend(options.backend_threads, options.precision);
-    ShmCommunicator comm(rank, segments, *backend, shm);
+    TransportParts parts;
+    parts.rank = rank;
+    parts.size = size;
+    parts.node = std::make_shared<ShmTeam>(rank, segments, shm);
+    parts.messages = post.join(rank);
+    parts.node_of.assign(static_cast<std::size_t>(size), 0);
+    HostCommunicator comm(make_transport(std::move(parts), *backend), *backend, table,
+                          options.overlap);
     try {
       body(rank, comm, *backend);
     } catch (...) {

@@ -7,13 +7,16 @@
 
 #include "backend/backend.h"
 #include "comm/communicator.h"
+#include "comm/host_communicator.h"
 
 namespace shardlm {
 
 struct ThreadRankOptions {
   std::size_t slot_bytes = std::size_t{64} << 10;  ///< multiple of 128; small: much chunking
   Deadlines deadlines{60, 60};
-  int backend_threads = 1;  ///< of each rank's CPU back end
+  int backend_threads = 1;     ///< of each rank's CPU back end
+  std::string allreduce = {};  ///< rules (comm/algorithm_table.h) before the default ones
+  Overlap overlap = Overlap::none;
   Precision precision = {};
 };
 

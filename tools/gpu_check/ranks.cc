@@ -16,7 +16,7 @@
 #include "base/error.h"
 #include "comm/borrowed_communicator.h"
 #include "comm/gpu.h"
-#include "comm/shm_communicator.h"
+#include "comm/shm_transport.h"
 
 extern "C" void __gcov_dump() __attribute__((weak));  // where coverage is counted
 
@@ -63,7 +63,7 @@ int run_rank(int rank, const ShmSegments& segments, const RankOptions& options,
     shm.deadlines = options.deadlines;
     shm.oversubscribed = static_cast<unsigned>(options.size) > std::thread::hardware_concurrency();
     shm.departed_grace_s = 1;
-    return body(rank, std::make_unique<ShmCommunicator>(rank, segments, *cpu, shm));
+    return body(rank, make_shm_communicator(rank, segments, *cpu, shm));
   } catch (const Skip& skip) {
     return ended(kSkipped, skip.because);
   } catch (const Error& error) {
@@ -115,7 +115,7 @@ RankOptions rank_options(Arguments& arguments) {
 
 std::vector<RankEnd> fork_ranks(const RankOptions& options, const RankBody& body) {
   const auto size = static_cast<std::size_t>(options.size);
-  const std::size_t segment = (ShmCommunicator::segment_bytes() + 4095) / 4096 * 4096;
+  const std::size_t segment = (ShmTeam::segment_bytes() + 4095) / 4096 * 4096;
   const SharedMemory memory(size * (segment + kTextBytes));
   ShmSegments segments{.base = {}, .bytes_each = segment};
   for (std::size_t r = 0; r < size; ++r) segments.base.push_back(memory.at(r * segment));

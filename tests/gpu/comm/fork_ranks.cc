@@ -13,7 +13,7 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "base/error.h"
-#include "comm/shm_communicator.h"
+#include "comm/shm_transport.h"
 
 #if defined(SHARDLM_EMU_TSAN)
 // Children start threads of their own, which ThreadSanitizer otherwise refuses after a fork.
@@ -26,7 +26,7 @@ namespace {
 
 ShmSegments shared_segments(int size) {
   ShmSegments segments;
-  segments.bytes_each = (ShmCommunicator::segment_bytes() + 4095) / 4096 * 4096;
+  segments.bytes_each = (ShmTeam::segment_bytes() + 4095) / 4096 * 4096;
   for (int r = 0; r < size; ++r) {
     void* memory = mmap(nullptr, segments.bytes_each, PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -44,7 +44,7 @@ int run_child(int rank, const ShmSegments& segments, const Deadlines& deadlines,
     options.deadlines = deadlines;
     options.oversubscribed = true;
     options.departed_grace_s = 0;
-    const int code = body(rank, std::make_unique<ShmCommunicator>(rank, segments, *cpu, options));
+    const int code = body(rank, make_shm_communicator(rank, segments, *cpu, options));
     return testing::Test::HasFailure() ? kTestFailed : code;
   } catch (const Error& error) {
     std::fprintf(stderr, "rank %d: %s\n", rank, error.what());

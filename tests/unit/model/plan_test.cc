@@ -101,5 +101,17 @@ TEST(Plan, a_token_costs_two_all_reduces_a_layer_and_one_for_the_embedding) {
   EXPECT_TRUE(step_collectives(gpt2_small(), 1, 1).empty());
 }
 
+TEST(Plan, exact_sums_have_shares_of_whole_blocks_and_messages_twice_as_long) {
+  EXPECT_EQ(total_bytes(step_collectives(gpt2_small(), 2, 1, Reduction::exact)), 49 * 3072);
+  ModelConfig c = gpt2_small();  // 48 blocks of 64 columns over 5 ranks: 10, 10, 10, 9, 9
+  const auto shares = shard_plan(c, 5, {}, Reduction::exact);
+  EXPECT_EQ(shares[0].mlp_columns, (Range{0, 640}));
+  EXPECT_EQ(shares[4].mlp_columns, (Range{39 * 64, 3072}));
+  EXPECT_EQ(shares[4].heads, shard_plan(c, 5)[4].heads);
+  c.n_embd = 120;  // heads of 10; 16 of them would hold whole blocks of 32: all on rank 0
+  EXPECT_EQ(shard_plan(c, 3, {DType::q8, DType::f32, DType::f16}, Reduction::exact)[0].heads,
+            (Range{0, 12}));
+}
+
 }  // namespace
 }  // namespace shardlm

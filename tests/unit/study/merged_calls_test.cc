@@ -262,5 +262,34 @@ TEST(RankRecords, JoinTheLaunchesOfOneCall) {
   EXPECT_THROW(read_records(message), Error);
 }
 
+TEST(RankRecords, PutADevicesCallsAmongTheHosts) {
+  CallLog host(8), device(8);
+  device.clock = TickClock::steady;
+  host.calls.add({.call = {Op::broadcast, kPlan, 1}, .algorithm = "shm", .start = 10, .end = 20});
+  host.calls.add({.call = {Op::all_reduce, kMlp, 2}, .algorithm = "shm", .start = 50, .end = 60});
+  host.calls.add({.call = {Op::gather, kHead, 3}, .algorithm = "shm", .start = 180, .end = 200});
+  device.calls.add({.call = {Op::all_reduce, kMlp, 1},
+                    .algorithm = "ipc",
+                    .bytes = 8,
+                    .start = 1020,
+                    .end = 1040,
+                    .wait = 4});
+  RankRecords records = take_records(host, {.host = "a", .cores = "1", .machine = "m"});
+  records.tsc = true;  // 2 ticks a nanosecond; tick 0 is at 1000 ns
+  records.first = {0, 1000};
+  records.last = {200, 1100};
+  add_device_records(records, device);
+  const MergedRun run =
+      merge_records({&records, 1}, std::vector<ClockOffset>(1), std::vector<ClockOffset>(1));
+  ASSERT_EQ(run.calls.size(), 3U);
+  EXPECT_EQ(run.calls[1].algorithm, "ipc");
+  EXPECT_EQ(run.parts_of(1)[0].entry, 1020);
+  EXPECT_EQ(run.parts_of(1)[0].exit, 1040);
+  EXPECT_EQ(run.parts_of(1)[0].own_wait, 4);
+  EXPECT_EQ(run.parts_of(2)[0].entry, 1090);
+  EXPECT_GE(run.clock_error_ns, 10'000);
+  EXPECT_THAT(run.clock, HasSubstr("GPU"));
+}
+
 }  // namespace
 }  // namespace shardlm

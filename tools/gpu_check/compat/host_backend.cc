@@ -99,8 +99,7 @@ class HostBackend final : public Backend {
 
 }  // namespace
 
-std::unique_ptr<Backend> make_cpu_backend(int, const Precision& /*precision*/,
-                                          RowBits /*bits*/) {
+std::unique_ptr<Backend> make_cpu_backend(int, const Precision& /*precision*/, RowBits /*bits*/) {
   return std::make_unique<HostBackend>();
 }
 

@@ -1,0 +1,52 @@
+#include "launcher/observation.h"
+
+#include <fmt/format.h>
+
+#include <iostream>
+
+#include "base/log.h"
+#include "launcher/host_facts.h"
+
+namespace shardlm {
+namespace {
+
+RankIdentity identity(const MpiWorld& world) {
+  return {world.host_name(), number_list_text(read_host_facts().cores), machine_id()};
+}
+
+}  // namespace
+
+Observation::Observation(Communicator& comm, const MpiWorld& world, const EngineOptions& options,
+                         std::string title)
+    : comm_(comm), options_(options.observe), title_(std::move(title)), who_(identity(world)) {
+  CallLog* const log = comm_.log();
+  const auto capacity = static_cast<std::size_t>(options_.log);
+  if (log != nullptr && capacity > 0) *log = CallLog(capacity, capacity / 8 + 1);
+}
+
+void Observation::begin_run(const ModelConfig& config) {
+  const bool wanted = options_.report || options_.live || !options_.trace.empty();
+  CallLog* const log = comm_.log();
+  if (!wanted || log == nullptr) return;
+  ObserverOptions wishes;
+  wishes.report = options_.report;
+  wishes.per_layer = options_.per_layer;
+  wishes.trace_file = options_.trace;
+  wishes.live = options_.live;
+  wishes.title = title_;
+  wishes.model = config;
+  observer_ = std::make_unique<RunObserver>(comm_, *log, who_, std::move(wishes));
+  observer_->begin_run();
+}
+
+void Observation::step_ended() {
+  if (observer_) log::info(observer_->live_line(++n_steps_));
+}
+
+void Observation::finish() {
+  if (!observer_) return;
+  const std::string text = observer_->finish();
+  if (!text.empty()) std::cerr << text << std::flush;
+}
+
+}  // namespace shardlm

@@ -1,0 +1,38 @@
+// What a session tells of its collectives, as the options ask.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "comm/mpi_world.h"
+#include "launcher/options.h"
+#include "model/config.h"
+#include "study/run_observer.h"
+
+namespace shardlm {
+
+/// One rank's. Made by all ranks together, with the same options.
+class Observation {
+ public:
+  /// Gives the communicator's log its memory: from now on its calls are recorded.
+  Observation(Communicator& comm, const MpiWorld& world, const EngineOptions& options,
+              std::string title);
+
+  /// The model is loaded.
+  void begin_run(const ModelConfig& config);
+  /// After each step on rank 0, if a line a step is asked for.
+  bool live() const { return options_.live; }
+  void step_ended();
+  /// Collective, at a good end: report, trace.
+  void finish();
+
+ private:
+  Communicator& comm_;
+  ObserveOptions options_;
+  std::string title_;
+  RankIdentity who_;
+  std::unique_ptr<RunObserver> observer_;
+  std::uint64_t n_steps_ = 0;
+};
+
+}  // namespace shardlm

@@ -1,0 +1,235 @@
+#include "study/tune.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/philox.h"
+#include "comm/ticks.h"
+
+namespace shardlm {
+namespace {
+
+constexpr Site kSite{SiteKind::mlp_out, -1};
+constexpr std::int64_t kRowFloats = 4096;  // a message is whole rows, of at most so many
+
+struct Shape {
+  std::int64_t rows, cols;
+};
+
+Shape shape_of(std::size_t bytes) {
+  const auto floats = static_cast<std::int64_t>(bytes / sizeof(float));
+  const std::int64_t rows = std::max<std::int64_t>(1, floats / kRowFloats);
+  return {rows, floats / rows};
+}
+
+/// One size: the addend, the stream that it is added to, and what it is filled with.
+class Message {
+ public:
+  Message(Backend& backend, std::size_t bytes)
+      : backend_(backend), shape_(shape_of(bytes)), residual_(tensor()) {}
+
+  std::size_t bytes() const {
+    return static_cast<std::size_t>(shape_.rows * shape_.cols) * sizeof(float);
+  }
+
+  // A call as a model makes it: the addend is where the communicator wants it.
+  double call_us(Communicator& comm, float value) {
+    const auto place = comm.addend(kSite, shape_.rows, shape_.cols, DType::f32);
+    const Tensor addend = place ? *place : tensor();
+    fill(addend, value);
+    comm.barrier(kSite);
+    const std::int64_t start = steady_ns();
+    comm.all_reduce(kSite, addend, {.residual = &residual_});
+    return static_cast<double>(steady_ns() - start) * 1e-3;
+  }
+
+  // Elements that are not the sum of 1, 2, …, P: small whole numbers, exact in any order.
+  std::uint64_t n_wrong(Communicator& comm) {
+    fill(residual_, 0);
+    call_us(comm, static_cast<float>(comm.rank() + 1));
+    const auto expected = static_cast<float>(comm.size() * (comm.size() + 1) / 2);
+    std::vector<float> sums(static_cast<std::size_t>(residual_.elements()));
+    backend_.download(residual_, sums);
+    fill(residual_, 0);
+    return static_cast<std::uint64_t>(
+        std::count_if(sums.begin(), sums.end(), [&](float sum) { return sum != expected; }));
+  }
+
+ private:
+  Tensor tensor() { return backend_.allocate(shape_.rows, shape_.cols); }
+  void fill(const Tensor& to, float value) {
+    values_.assign(static_cast<std::size_t>(to.elements()), value);
+    backend_.upload(values_, to);
+  }
+
+  Backend& backend_;
+  Shape shape_;
+  Tensor residual_;
+  std::vector<float> values_;
+};
+
+// The same on all ranks: drawn from the call's number alone.
+void draw_order(std::vector<std::size_t>& order, std::uint32_t round) {
+  std::iota(order.begin(), order.end(), 0);
+  for (std::size_t i = order.size(); i > 1; --i) {
+    const auto words = philox4x32_10({static_cast<std::uint32_t>(i), round, 0, 0}, {});
+    std::swap(order[i - 1], order[words[0] % i]);
+  }
+}
+
+template <class T>
+std::span<const std::byte> bytes_of(const std::vector<T>& values) {
+  return std::as_bytes(std::span(values));
+}
+
+// On rank 0, rank by rank.
+template <class T>
+std::vector<std::vector<T>> gathered(Communicator& control, const std::vector<T>& mine) {
+  std::vector<std::vector<std::byte>> all;
+  control.gather({SiteKind::load}, bytes_of(mine), all, 0);
+  std::vector<std::vector<T>> values;
+  for (const auto& bytes : all) {
+    values.emplace_back(bytes.size() / sizeof(T));
+    if (!bytes.empty()) std::memcpy(values.back().data(), bytes.data(), bytes.size());
+  }
+  return values;
+}
+
+// Rounds of all candidates that fit the time, as rank 0 finds.
+int agree_on_rounds(Communicator& control, double round_us, const TuneLimits& limits) {
+  const double fitting = limits.seconds * 1e6 / std::max(round_us, 1e-3);
+  const auto rounds = static_cast<std::int32_t>(std::clamp(
+      fitting, static_cast<double>(limits.least_calls), static_cast<double>(limits.most_calls)));
+  std::vector<std::byte> message(sizeof rounds);
+  std::memcpy(message.data(), &rounds, sizeof rounds);
+  control.broadcast({SiteKind::load}, message, 0);
+  std::int32_t agreed = 0;
+  std::memcpy(&agreed, message.data(), sizeof agreed);
+  return agreed;
+}
+
+TuneSample summary(std::vector<double> times) {
+  std::sort(times.begin(), times.end());
+  TuneSample sample;
+  const std::size_t n = times.size();
+  sample.calls = static_cast<int>(n);
+  sample.median_us = (times[(n - 1) / 2] + times[n / 2]) / 2;
+  std::tie(sample.low_us, sample.high_us) = median_interval(times);
+  sample.p99_us = n >= 2000 ? times[n * 99 / 100] : -1;
+  return sample;
+}
+
+void tune_size(Communicator& control, Backend& backend, std::span<const TuneCandidate> candidates,
+               std::size_t bytes, const TuneLimits& limits, std::vector<TuneSample>& samples) {
+  constexpr int kWarmup = 10;
+  Message message(backend, bytes);
+  std::vector<std::uint64_t> wrong;
+  for (const TuneCandidate& c : candidates) wrong.push_back(message.n_wrong(*c.comm));
+  const std::int64_t start = steady_ns();
+  for (int i = 0; i < kWarmup; ++i) {
+    for (const TuneCandidate& c : candidates) message.call_us(*c.comm, 0);
+  }
+  const double round_us = static_cast<double>(steady_ns() - start) * 1e-3 / kWarmup;
+  const int rounds = agree_on_rounds(control, round_us, limits);
+
+  std::vector<std::vector<double>> times(candidates.size());
+  std::vector<std::size_t> order(candidates.size());
+  for (int round = 0; round < rounds; ++round) {
+    draw_order(order, static_cast<std::uint32_t>(round));
+    for (const std::size_t i : order) times[i].push_back(message.call_us(*candidates[i].comm, 0));
+  }
+  const auto wrong_by_rank = gathered(control, wrong);
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    const auto by_rank = gathered(control, times[i]);
+    if (by_rank.empty()) continue;
+    std::vector<double> slowest = by_rank[0];
+    for (const auto& of_rank : by_rank) {
+      for (std::size_t k = 0; k < slowest.size(); ++k)
+        slowest[k] = std::max(slowest[k], of_rank[k]);
+    }
+    TuneSample sample = summary(std::move(slowest));
+    sample.choice = candidates[i].choice;
+    sample.bytes = message.bytes();
+    for (const auto& of_rank : wrong_by_rank) sample.n_wrong += of_rank[i];
+    samples.push_back(sample);
+  }
+}
+
+const TuneSample* of_choice(std::span<const TuneSample> samples, const AllReduceChoice& choice) {
+  const auto it = std::find_if(samples.begin(), samples.end(),
+                               [&](const TuneSample& s) { return s.choice == choice; });
+  return it == samples.end() ? nullptr : &*it;
+}
+
+}  // namespace
+
+std::pair<double, double> median_interval(std::span<const double> sorted) {
+  const auto n = static_cast<double>(sorted.size());
+  const double reach = 0.98 * std::sqrt(n);
+  const auto low = static_cast<std::ptrdiff_t>(std::floor(n / 2 - reach));
+  const auto high = static_cast<std::ptrdiff_t>(std::ceil(n / 2 + reach));
+  const auto last = static_cast<std::ptrdiff_t>(sorted.size()) - 1;
+  const auto at = [&](std::ptrdiff_t i) {
+    return sorted[static_cast<std::size_t>(std::clamp<std::ptrdiff_t>(i, 0, last))];
+  };
+  return {at(low), at(high)};
+}
+
+std::vector<AllReduceChoice> tune_choices(const GroupShape& shape) {
+  std::vector<AllReduceChoice> choices;
+  if (shape.nodes == 1) {
+    choices.push_back({Algorithm::shm_oneshot});
+    choices.push_back({Algorithm::shm_twoshot});
+  } else if (shape.most_ranks_on_a_node > 1) {
+    for (const Algorithm between : {Algorithm::direct, Algorithm::recdbl, Algorithm::rabenseifner})
+      choices.push_back({Algorithm::two_level, WireFormat::f32, between});
+  }
+  for (const Algorithm a : {Algorithm::direct, Algorithm::recdbl, Algorithm::rabenseifner,
+                            Algorithm::ring, Algorithm::star, Algorithm::tree, Algorithm::mpi})
+    choices.push_back({a});
+  return choices;
+}
+
+std::vector<TuneSample> tune(Communicator& control, Backend& backend,
+                             std::span<const TuneCandidate> candidates, const TuneLimits& limits,
+                             const std::function<void(std::size_t, std::size_t)>& progress) {
+  check(!candidates.empty(), "tune: something to try");
+  std::vector<TuneSample> samples;
+  for (std::size_t i = 0; i < limits.bytes.size(); ++i) {
+    tune_size(control, backend, candidates, limits.bytes[i], limits, samples);
+    progress(i + 1, limits.bytes.size());
+  }
+  return samples;
+}
+
+AlgorithmTable quickest(std::span<const TuneSample> samples) {
+  std::map<std::size_t, std::vector<TuneSample>> by_size;
+  for (const TuneSample& s : samples) {
+    if (s.n_wrong == 0) by_size[s.bytes].push_back(s);
+  }
+  std::vector<AllReduceRule> rules;
+  std::size_t below = 0;
+  for (const auto& [bytes, all] : by_size) {
+    const TuneSample& best =
+        *std::min_element(all.begin(), all.end(),
+                          [](const auto& a, const auto& b) { return a.median_us < b.median_us; });
+    if (!rules.empty()) {
+      const TuneSample* kept = of_choice(all, rules.back().choice);
+      if (kept != nullptr && best.high_us >= kept->low_us) {
+        below = bytes;
+        continue;
+      }
+      rules.back().up_to_bytes = static_cast<std::size_t>(
+          std::sqrt(static_cast<double>(below) * static_cast<double>(bytes)));
+    }
+    rules.push_back({.choice = best.choice});
+    below = bytes;
+  }
+  return AlgorithmTable(std::move(rules));
+}
+
+}  // namespace shardlm
