@@ -185,7 +185,8 @@ double rounding_of(WireFormat wire) {
   return 1.0 / 254;  // int8: half of a scale, which is the largest of 32 over 127
 }
 
-// P addends are rounded, and in two shots their sum, which is up to P times as large.
+// P addends are rounded, and in two shots their sum, which is up to P times as large (and where it
+// is, a float's rounding may be twice that of an addend below 1).
 TEST(ShmReducersTogether, RoundedSumsHaveTheSameBitsOnAllRanks) {
   for (const WireFormat wire : {WireFormat::bf16, WireFormat::f16, WireFormat::int8}) {
     for (const Kind kind : {Kind::oneshot, Kind::twoshot}) {
@@ -195,7 +196,7 @@ TEST(ShmReducersTogether, RoundedSumsHaveTheSameBitsOnAllRanks) {
                  [&](ShmTeam& team) {
                    Member member(team, wire);
                    std::vector<float>& mine = sums[static_cast<std::size_t>(team.rank())];
-                   const double tolerance = 2.01 * size * rounding_of(wire);
+                   const double tolerance = 3.01 * size * rounding_of(wire);
                    for (const auto& [rows, cols] : {Shape{1, 1}, {1, 768}, {3, 333}, {2, 6001}}) {
                      const std::vector<float> sum = check_reducer_rounding(
                          member.reducer(kind), member.rank, rows, cols, tolerance);

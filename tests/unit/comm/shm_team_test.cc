@@ -147,7 +147,8 @@ TEST(ShmTeam, ARankThatLeftIsNamedAtOnce) {
 TEST(ShmTeam, RanksInOtherCallsAreNamed) {
   std::latch both_checked(2);
   run_team(2, [&](ShmTeam& team) {
-    const Tensor addend = Tensor::borrow(static_cast<float*>(nullptr), 2, team.rank() == 0 ? 8 : 9);
+    float none = 0;
+    const Tensor addend = Tensor::borrow(&none, 2, team.rank() == 0 ? 8 : 9);
     const ShmLabel mine = sum_label(kSum, addend, Algorithm::shm_oneshot, WireFormat::f32);
     team.begin_phase(kSum);
     team.arrive(mine);
@@ -162,7 +163,8 @@ TEST(ShmTeam, RanksInOtherCallsAreNamed) {
 TEST(ShmTeam, RanksWithOtherAlgorithmsAreNamed) {
   std::latch both_checked(2);
   run_team(2, [&](ShmTeam& team) {
-    const Tensor addend = Tensor::borrow(static_cast<float*>(nullptr), 2, 8);
+    float none = 0;
+    const Tensor addend = Tensor::borrow(&none, 2, 8);
     const ShmLabel mine = team.rank() == 0
                               ? sum_label(kSum, addend, Algorithm::shm_oneshot, WireFormat::f32)
                               : sum_label(kSum, addend, Algorithm::shm_twoshot, WireFormat::bf16);
