@@ -111,10 +111,17 @@ void count_violations(MergedRun& run) {
 
 }  // namespace
 
+std::optional<std::size_t> released_by(const MergedCall& call, std::span<const RankPart> parts,
+                                       std::size_t rank) {
+  std::size_t by = rank;
+  if (waits_for_all(call, rank)) by = last_to_enter(parts);
+  if (waits_for_root(call, rank)) by = static_cast<std::size_t>(call.root);
+  if (parts[by].entry <= parts[rank].entry) return std::nullopt;
+  return by;
+}
+
 std::int64_t ready_at(const MergedCall& call, std::span<const RankPart> parts, std::size_t rank) {
-  if (waits_for_all(call, rank)) return parts[last_to_enter(parts)].entry;
-  if (!waits_for_root(call, rank)) return parts[rank].entry;
-  return std::max(parts[rank].entry, parts[static_cast<std::size_t>(call.root)].entry);
+  return parts[released_by(call, parts, rank).value_or(rank)].entry;
 }
 
 void split_calls(MergedRun& run) {

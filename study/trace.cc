@@ -6,6 +6,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "study/call_split.h"
 #include "study/rank_segments.h"
 
 namespace shardlm {
@@ -13,7 +14,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kCompute = 0, kCommunication = 1;
+// No two threads have one number, and none has 0, which Perfetto keeps for the idle task: it would
+// draw the ranks' threads of that number as one.
+std::size_t compute_thread(std::size_t rank) { return 2 * rank + 1; }
+std::size_t communication_thread(std::size_t rank) { return 2 * rank + 2; }
+
 // Names of colours that the viewers know.
 constexpr const char* kWaitColour = "terrible";
 constexpr const char* kCallColour = "thread_state_running";
@@ -78,17 +83,17 @@ class TraceWriter {
 
   void write_names(std::size_t rank) {
     const RankIdentity& who = run_.ranks[rank].who;
-    const auto name = [&](const char* what, int thread, const Json& args) {
+    const auto name = [&](const char* what, std::size_t thread, const Json& args) {
       put({{"ph", "M"}, {"name", what}, {"pid", rank}, {"tid", thread}, {"ts", 0}, {"args", args}});
     };
-    name("process_name", 0,
+    name("process_name", compute_thread(rank),
          {{"name", fmt::format("rank {} @ {} core {}", rank, who.host, who.cores)}});
-    name("process_sort_index", 0, {{"sort_index", rank}});
-    name("thread_name", kCompute, {{"name", "compute"}});
-    name("thread_name", kCommunication, {{"name", "communication"}});
+    name("process_sort_index", compute_thread(rank), {{"sort_index", rank}});
+    name("thread_name", compute_thread(rank), {{"name", "compute"}});
+    name("thread_name", communication_thread(rank), {{"name", "communication"}});
   }
 
-  void put_span(std::size_t rank, int thread, std::string_view name, const char* category,
+  void put_span(std::size_t rank, std::size_t thread, std::string_view name, const char* category,
                 std::int64_t begin_ns, std::int64_t ns, const char* colour, Json args) {
     Json event = {{"ph", "X"},
                   {"name", name},
@@ -105,7 +110,7 @@ class TraceWriter {
   void write_computation(std::size_t rank) {
     for (const RankSegment& s : rank_segments(run_, rank)) {
       if (s.kind == SegmentKind::call) continue;
-      put_span(rank, kCompute, segment_name(run_, rank, s),
+      put_span(rank, compute_thread(rank), segment_name(run_, rank, s),
                s.kind == SegmentKind::compute ? "compute" : "sample", s.begin, s.ns(), nullptr,
                {{"step", s.step}, {"phase", phase_text(s.phase)}});
     }
@@ -139,20 +144,21 @@ class TraceWriter {
   void write_call(std::size_t index, std::size_t rank) {
     const Call& call = run_.calls[index].call;
     const RankPart& part = run_.parts_of(index)[rank];
-    put_span(rank, kCommunication,
+    put_span(rank, communication_thread(rank),
              fmt::format("{} {}", collective_name(call.op), site_text(call.site)), "comm",
              part.entry, part.call(), kCallColour, call_args(index, rank));
     if (part.wait == 0) return;
-    put_span(rank, kCommunication, "wait", "wait", part.entry, part.wait, kWaitColour,
+    put_span(rank, communication_thread(rank), "wait", "wait", part.entry, part.wait, kWaitColour,
              {{"seq", call.number}});
   }
 
+  // To who waited, from whom it waited for.
   void write_flows(std::size_t index) {
     const MergedCall& call = run_.calls[index];
     const auto parts = run_.parts_of(index);
-    const std::size_t from = call.last_to_enter;
     for (std::size_t rank = 0; rank < parts.size(); ++rank) {
-      if (rank == from || parts[rank].call() == 0) continue;
+      const auto from = released_by(call, parts, rank);
+      if (!from || parts[rank].exit <= parts[*from].entry) continue;
       const std::uint64_t id = index * parts.size() + rank + 1;
       const auto arrow = [&](const char* end, std::size_t at, std::int64_t ns) {
         put({{"ph", end},
@@ -161,11 +167,11 @@ class TraceWriter {
              {"cat", "comm"},
              {"id", id},
              {"pid", at},
-             {"tid", kCommunication},
+             {"tid", communication_thread(at)},
              {"ts", us(ns)}});
       };
-      arrow("s", from, parts[from].entry);
-      arrow("f", rank, parts[rank].exit - 1);
+      arrow("s", *from, parts[*from].entry);
+      arrow("f", rank, parts[rank].exit - 1);  // the end itself lies outside
     }
   }
 

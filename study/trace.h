@@ -9,8 +9,8 @@
 
 namespace shardlm {
 
-/// A process for each rank; in it thread 0 computes and thread 1 communicates. A call's waiting is
-/// an event inside it. From the entry of the last rank an arrow goes to where each other rank
+/// A process for each rank, with a thread that computes and one that communicates. A call's waiting
+/// is an event inside it. From the entry of the last rank an arrow goes to where each other rank
 /// leaves the call. Written event by event: the memory that it takes does not grow with the run.
 void write_trace(const MergedRun& run, const std::string& title, std::ostream& to);
 

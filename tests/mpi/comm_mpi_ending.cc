@@ -15,7 +15,8 @@ void say(const Error& error) { std::fprintf(stderr, "error: %s\n", error.what())
 
 void run(const MpiWorld& world, const std::string& mode, const std::string& transport) {
   const std::unique_ptr<Backend> backend = make_cpu_backend(1);
-  const auto comm = make_communicator(world, *backend, transport, {60, 60});
+  const auto comm =
+      make_communicator(world, *backend, {.transport = transport, .deadlines = {60, 60}});
   comm->barrier({SiteKind::load, -1});
   const bool culprit = world.rank() == 1;
   std::optional<Error> mine;

@@ -30,9 +30,9 @@ void reduce(Communicator& comm, Backend& backend, std::int64_t n = 8) {
   comm.all_reduce(kSum, addend, update);
 }
 
-class ShmRanks : public testing::TestWithParam<int> {};
+class HostRanks : public testing::TestWithParam<int> {};
 
-TEST_P(ShmRanks, SumsAreExactAtAnySize) {
+TEST_P(HostRanks, SumsAreExactAtAnySize) {
   ThreadRankOptions options;
   options.slot_bytes = 1024;  // 256 floats
   run_ranks(
@@ -57,7 +57,7 @@ TEST_P(ShmRanks, SumsAreExactAtAnySize) {
 }
 
 // Rank r's addend is r + 1 everywhere, written into the communicator's own memory.
-TEST_P(ShmRanks, AddendsAreReadWhereTheyWereWritten) {
+TEST_P(HostRanks, AddendsAreReadWhereTheyWereWritten) {
   ThreadRankOptions options;
   options.slot_bytes = 1024;
   run_ranks(
@@ -66,7 +66,7 @@ TEST_P(ShmRanks, AddendsAreReadWhereTheyWereWritten) {
         std::vector<std::byte> message;
         for (int round = 0; round < 50; ++round) {
           if (round % 3 == 0) comm.broadcast({SiteKind::step}, message, 0);
-          const std::optional<Tensor> addend = comm.addend(kSum, 2, 128);
+          const std::optional<Tensor> addend = comm.addend(kSum, 2, 128, DType::f32);
           ASSERT_TRUE(addend);
           std::fill_n(addend->row(0), 256, static_cast<float>(rank + 1));
           Tensor residual = backend.allocate(2, 128);
@@ -79,20 +79,20 @@ TEST_P(ShmRanks, AddendsAreReadWhereTheyWereWritten) {
           const float sum = static_cast<float>(comm.size() * (comm.size() + 1)) / 2;
           EXPECT_EQ(found, std::vector<float>(256, static_cast<float>(round) + sum));
         }
-        EXPECT_FALSE(comm.addend(kSum, 2, 129));
-        EXPECT_FALSE(comm.addend(kSum, 0, 128));
+        EXPECT_FALSE(comm.addend(kSum, 2, 129, DType::f32));
+        EXPECT_FALSE(comm.addend(kSum, 0, 128, DType::f32));
       },
       options);
 }
 
-TEST(ShmCommunicator, AnAddendThatIsNotReducedIsABug) {
+TEST(HostCommunicator, AnAddendThatIsNotReducedIsABug) {
   run_ranks(2, [](int, Communicator& comm, Backend&) {
-    ASSERT_TRUE(comm.addend(kSum, 1, 8));
+    ASSERT_TRUE(comm.addend(kSum, 1, 8, DType::f32));
     EXPECT_THAT(error_of([&] { comm.barrier(kSum); }), HasSubstr("given out and not reduced"));
   });
 }
 
-TEST_P(ShmRanks, RandomSumsHaveTheBitsOfTheRankOrder) {
+TEST_P(HostRanks, RandomSumsHaveTheBitsOfTheRankOrder) {
   ThreadRankOptions options;
   options.slot_bytes = 4096;
   run_ranks(
@@ -105,7 +105,7 @@ TEST_P(ShmRanks, RandomSumsHaveTheBitsOfTheRankOrder) {
       options);
 }
 
-TEST_P(ShmRanks, MessagesOfAnyLengthFromAnyRoot) {
+TEST_P(HostRanks, MessagesOfAnyLengthFromAnyRoot) {
   ThreadRankOptions options;
   options.slot_bytes = 256;
   run_ranks(
@@ -118,9 +118,9 @@ TEST_P(ShmRanks, MessagesOfAnyLengthFromAnyRoot) {
       options);
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, ShmRanks, testing::Values(1, 2, 3, 4, 5, 6, 7, 8));
+INSTANTIATE_TEST_SUITE_P(Ranks, HostRanks, testing::Values(1, 2, 3, 4, 5, 6, 7, 8));
 
-TEST(ShmCommunicator, SixtyFourRanks) {
+TEST(HostCommunicator, SixtyFourRanks) {
   run_ranks(64, [](int, Communicator& comm, Backend& backend) {
     check_exact_sums(comm, backend, 2, 9);
     check_rank_order(comm, backend, 1, 17, 4);
@@ -129,7 +129,7 @@ TEST(ShmCommunicator, SixtyFourRanks) {
   });
 }
 
-TEST(ShmCommunicator, ThousandsOfMixedCalls) {
+TEST(HostCommunicator, ThousandsOfMixedCalls) {
   ThreadRankOptions options;
   options.slot_bytes = 512;
   const auto body = [](int, Communicator& comm, Backend& backend) {
@@ -139,7 +139,7 @@ TEST(ShmCommunicator, ThousandsOfMixedCalls) {
   run_ranks(4, body, options);
 }
 
-TEST(ShmCommunicator, ARootMayBeAheadButNotOverwriteWhatIsUnread) {
+TEST(HostCommunicator, ARootMayBeAheadButNotOverwriteWhatIsUnread) {
   // The others read each broadcast late: after the root has sent as far ahead as it can.
   run_ranks(3, [](int rank, Communicator& comm, Backend&) {
     for (int i = 0; i < 500; ++i) {
@@ -152,11 +152,11 @@ TEST(ShmCommunicator, ARootMayBeAheadButNotOverwriteWhatIsUnread) {
   });
 }
 
-TEST(ShmCommunicator, DescribesItself) {
+TEST(HostCommunicator, DescribesItself) {
   run_ranks(2, [](int rank, Communicator& comm, Backend&) {
     EXPECT_EQ(comm.rank(), rank);
     EXPECT_EQ(comm.size(), 2);
-    EXPECT_EQ(comm.describe(), "shared memory, 2 ranks");
+    EXPECT_EQ(comm.describe(), "shared memory, 2 ranks: shm-oneshot");
   });
 }
 
@@ -182,7 +182,7 @@ std::array<std::string, 4> without_rank_2(const Call& call) {
   return errors;
 }
 
-TEST(ShmCommunicator, AMissingRankIsNamedByAll) {
+TEST(HostCommunicator, AMissingRankIsNamedByAll) {
   const auto errors = without_rank_2([](Communicator& comm, Backend& b) { reduce(comm, b); });
   for (const int rank : {0, 1, 3}) {
     EXPECT_THAT(errors[static_cast<std::size_t>(rank)],
@@ -191,7 +191,7 @@ TEST(ShmCommunicator, AMissingRankIsNamedByAll) {
   }
 }
 
-TEST(ShmCommunicator, AMissingRankIsNamedInBarrierAndGather) {
+TEST(HostCommunicator, AMissingRankIsNamedInBarrierAndGather) {
   auto errors = without_rank_2([](Communicator& comm, Backend&) { comm.barrier(kSum); });
   EXPECT_THAT(errors[0], HasSubstr("rank 2 did not come to barrier at attn_out[3] (call 2)"));
   errors = without_rank_2([](Communicator& comm, Backend&) {
@@ -201,7 +201,7 @@ TEST(ShmCommunicator, AMissingRankIsNamedInBarrierAndGather) {
   EXPECT_THAT(errors[0], HasSubstr("rank 2 did not come to gather at lm_head (call 2)"));
 }
 
-TEST(ShmCommunicator, AMissingRootIsNamed) {
+TEST(HostCommunicator, AMissingRootIsNamed) {
   const auto errors = without_rank_2([](Communicator& comm, Backend&) {
     std::vector<std::byte> message;
     comm.broadcast({SiteKind::embed, -1}, message, 2);
@@ -209,7 +209,7 @@ TEST(ShmCommunicator, AMissingRootIsNamed) {
   EXPECT_THAT(errors[1], HasSubstr("rank 2 did not come to broadcast at embed (call 2)"));
 }
 
-TEST(ShmCommunicator, ARootThatRunsAheadNamesWhoDoesNotRead) {
+TEST(HostCommunicator, ARootThatRunsAheadNamesWhoDoesNotRead) {
   const auto errors = without_rank_2([](Communicator& comm, Backend&) {
     std::vector<std::byte> message;
     for (int i = 0; i < 3; ++i) comm.broadcast({SiteKind::embed, -1}, message, 0);
@@ -217,7 +217,7 @@ TEST(ShmCommunicator, ARootThatRunsAheadNamesWhoDoesNotRead) {
   EXPECT_THAT(errors[0], HasSubstr("rank 2 did not come to broadcast at embed"));
 }
 
-TEST(ShmCommunicator, TheFirstExceptionWinsAndNobodyHangs) {
+TEST(HostCommunicator, TheFirstExceptionWinsAndNobodyHangs) {
   const std::string error = error_of([] {
     run_ranks(4, [](int rank, Communicator& comm, Backend& backend) {
       reduce(comm, backend);
@@ -228,7 +228,7 @@ TEST(ShmCommunicator, TheFirstExceptionWinsAndNobodyHangs) {
   EXPECT_EQ(error, "rank 2 cannot read its file");
 }
 
-TEST(ShmCommunicator, ARankThatLeftIsNamedAtOnce) {
+TEST(HostCommunicator, ARankThatLeftIsNamedAtOnce) {
   const std::string error = error_of([] {
     run_ranks(3, [](int rank, Communicator& comm, Backend& backend) {
       if (rank != 1) reduce(comm, backend);
@@ -238,7 +238,7 @@ TEST(ShmCommunicator, ARankThatLeftIsNamedAtOnce) {
                                "attn_out[3] (call 1)"));
 }
 
-TEST(ShmCommunicator, RanksOutOfStepAreAnErrorAndNotWrongData) {
+TEST(HostCommunicator, RanksOutOfStepAreAnErrorAndNotWrongData) {
   const std::string other_op = error_of([] {
     run_ranks(2, [](int rank, Communicator& comm, Backend& backend) {
       if (rank == 0) reduce(comm, backend);
@@ -262,7 +262,178 @@ TEST(ShmCommunicator, RanksOutOfStepAreAnErrorAndNotWrongData) {
   EXPECT_THAT(other_site, AllOf(HasSubstr("broadcast at step"), HasSubstr("broadcast at load")));
 }
 
-TEST(ShmCommunicator, TheUpdateMustFitTheAddend) {
+// Every algorithm, in one piece and in several.
+class HostAlgorithms : public testing::TestWithParam<const char*> {};
+
+TEST_P(HostAlgorithms, SumExactlyAtEveryRankCount) {
+  ThreadRankOptions options;
+  options.slot_bytes = 1024;
+  options.allreduce = GetParam();
+  for (const int ranks : {1, 2, 3, 5, 8}) {
+    run_ranks(
+        ranks,
+        [](int, Communicator& comm, Backend& backend) {
+          for (const auto& [rows, cols] : std::vector<std::array<std::int64_t, 2>>{
+                   {0, 4}, {1, 1}, {1, 3}, {7, 51}, {1, 257}, {2, 700}}) {
+            check_exact_sums(comm, backend, rows, cols);
+          }
+        },
+        options);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, HostAlgorithms,
+                         testing::Values("shm-oneshot", "shm-twoshot", "direct", "recdbl",
+                                         "rabenseifner", "ring", "star", "tree", "two-level/ring",
+                                         "attn_out<=64=ring,attn_out.prefill=star,shm-twoshot"));
+
+TEST(HostCommunicator, ChoosesBySiteAndSize) {
+  ThreadRankOptions options;
+  options.allreduce = "attn_out<=32=star,attn_out=ring,shm-oneshot";
+  run_ranks(
+      3,
+      [](int, Communicator& comm, Backend& backend) {
+        *comm.log() = CallLog(16, 4);
+        reduce(comm, backend, 8);
+        reduce(comm, backend, 9);
+        const auto& calls = comm.log()->calls;
+        ASSERT_EQ(calls.size(), 2U);
+        EXPECT_STREQ(calls[0].algorithm, "star");
+        EXPECT_STREQ(calls[1].algorithm, "ring");
+      },
+      options);
+}
+
+TEST(HostCommunicator, RecordsEveryCall) {
+  run_ranks(2, [](int rank, Communicator& comm, Backend& backend) {
+    *comm.log() = CallLog(16, 4);
+    comm.begin_step({7, Phase::prefill, 2});
+    std::vector<std::byte> message(rank == 0 ? 5 : 0);
+    comm.broadcast({SiteKind::step}, message, 0);
+    reduce(comm, backend, 6);
+    std::vector<std::vector<std::byte>> all;
+    comm.gather({SiteKind::lm_head}, message, all, 0);
+    comm.barrier({SiteKind::step});
+    comm.end_step();
+    const auto& calls = comm.log()->calls;
+    ASSERT_EQ(calls.size(), 4U);
+    const std::array ops = {Op::broadcast, Op::all_reduce, Op::gather, Op::barrier};
+    const std::array<std::uint64_t, 4> bytes = {5, 24, 5, 0};
+    for (std::size_t i = 0; i < 4; ++i) {
+      EXPECT_EQ(calls[i].call.op, ops[i]);
+      EXPECT_EQ(calls[i].call.number, i + 1);
+      EXPECT_EQ(calls[i].bytes, bytes[i]) << i;
+      EXPECT_EQ(calls[i].step.number, 7U);
+      EXPECT_LE(calls[i].start, calls[i].end);
+      if (i > 0) {
+        EXPECT_GE(calls[i].start, calls[i - 1].end);
+      }
+    }
+    EXPECT_EQ(comm.log()->steps.size(), 1U);
+  });
+}
+
+// Two sums under way at once, in the order of a model's two lanes.
+class HostOverlap : public testing::TestWithParam<Overlap> {};
+
+TEST_P(HostOverlap, SumsGoOnInTheBackground) {
+  for (const char* allreduce : {"shm-oneshot", "shm-twoshot", "direct", "ring", "rabenseifner"}) {
+    ThreadRankOptions options;
+    options.overlap = GetParam();
+    options.allreduce = allreduce;
+    options.slot_bytes = 1024;
+    run_ranks(
+        3,
+        [](int rank, Communicator& comm, Backend& backend) {
+          EXPECT_FALSE(comm.overlaps()) << "before the first step";
+          comm.begin_step({1, Phase::prefill, 2});
+          ASSERT_TRUE(comm.overlaps());
+          const Tensor a = backend.allocate(3, 200), b = backend.allocate(1, 700);
+          Tensor x = backend.allocate(3, 200), y = backend.allocate(1, 700);
+          for (int round = 0; round < 20; ++round) {
+            const auto value = static_cast<float>(rank + round);
+            for (const Tensor* t : {&a, &b}) {
+              backend.upload(std::vector<float>(static_cast<std::size_t>(t->elements()), value),
+                             *t);
+            }
+            backend.upload(std::vector<float>(600), x);
+            backend.upload(std::vector<float>(700), y);
+            comm.start_all_reduce(kSum, a);
+            comm.start_all_reduce(kSum, b);
+            comm.finish_all_reduce({.residual = &x});
+            comm.finish_all_reduce({.residual = &y});
+            const auto sum = static_cast<float>(3 + 3 * round);
+            std::vector<float> got(600);
+            backend.download(x, got);
+            EXPECT_EQ(got, std::vector<float>(600, sum));
+            got.resize(700);
+            backend.download(y, got);
+            EXPECT_EQ(got, std::vector<float>(700, sum));
+          }
+          comm.end_step();
+          comm.begin_step({2, Phase::decode, 1});
+          EXPECT_FALSE(comm.overlaps());
+        },
+        options);
+  }
+}
+
+TEST_P(HostOverlap, AMissingRankEndsIt) {
+  std::array<std::string, 3> errors;
+  std::latch given_up(2);
+  ThreadRankOptions options;
+  options.overlap = GetParam();
+  options.deadlines = {0.1, 0.1};
+  run_ranks(
+      3,
+      [&](int rank, Communicator& comm, Backend& backend) {
+        comm.begin_step({1, Phase::prefill, 2});
+        if (rank == 2) return given_up.wait();
+        const Tensor a = backend.allocate(1, 8);
+        Tensor x = backend.allocate(1, 8);
+        errors[static_cast<std::size_t>(rank)] = error_of([&] {
+          comm.start_all_reduce(kSum, a);
+          comm.finish_all_reduce({.residual = &x});
+        });
+        given_up.count_down();
+      },
+      options);
+  for (const std::size_t rank : {0U, 1U})
+    EXPECT_THAT(errors[rank], HasSubstr("rank 2 did not come to all_reduce at attn_out[3]"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, HostOverlap, testing::Values(Overlap::poll, Overlap::thread),
+                         [](const auto& way) {
+                           return std::string(way.param == Overlap::poll ? "poll" : "thread");
+                         });
+
+TEST(HostCommunicator, FixedPointIsSummedAsIntegers) {
+  for (const char* allreduce : {"shm-oneshot", "shm-twoshot", "direct", "ring", "tree"}) {
+    ThreadRankOptions options;
+    options.allreduce = allreduce;
+    options.slot_bytes = 256;
+    run_ranks(
+        4,
+        [](int rank, Communicator& comm, Backend& backend) {
+          // Addends whose float sums depend on the order; as integers they cancel.
+          std::vector<std::int64_t> values(100);
+          constexpr std::int64_t kLarge = std::int64_t{1} << 50;
+          for (std::size_t i = 0; i < values.size(); ++i)
+            values[i] =
+                (rank % 2 == 0 ? kLarge : -kLarge) + (rank == 3 ? std::int64_t{1} << 32 : 0);
+          const Tensor addend = Tensor::borrow(values.data(), 1, 100);
+          Tensor x = backend.allocate(1, 100);
+          backend.upload(std::vector<float>(100), x);
+          comm.all_reduce(kSum, addend, {.residual = &x});
+          std::vector<float> got(100);
+          backend.download(x, got);
+          EXPECT_EQ(got, std::vector<float>(100, 1.0F));
+        },
+        options);
+  }
+}
+
+TEST(HostCommunicator, TheUpdateMustFitTheAddend) {
   run_ranks(1, [](int, Communicator& comm, Backend& backend) {
     const Tensor addend = backend.allocate(1, 4);
     Tensor residual = backend.allocate(1, 5);
