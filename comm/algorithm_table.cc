@@ -204,7 +204,7 @@ AlgorithmTable default_table(const GroupShape& shape) {
                            upto(65536, over(Algorithm::recdbl)),
                            rest(over(Algorithm::rabenseifner))});
   }
-  if (shape.ranks == 2) return AlgorithmTable({rest({Algorithm::direct})});
+  if (shape.ranks <= 2) return AlgorithmTable({rest({Algorithm::direct})});
   return AlgorithmTable({upto(8192, {Algorithm::direct}), upto(65536, {Algorithm::recdbl}),
                          rest({Algorithm::rabenseifner})});
 }

@@ -1,9 +1,9 @@
 #include "comm/call.h"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <cstddef>
+#include <ctime>
 #include <ctime>
 
 #include "base/error.h"
@@ -66,9 +66,13 @@ std::string ranks_text(std::span<const int> ranks) {
 
 std::string waited_text(double limit_s, std::chrono::system_clock::time_point now) {
   const auto waited = std::chrono::duration<double>(limit_s);
-  const auto since = now - std::chrono::duration_cast<std::chrono::system_clock::duration>(waited);
-  return fmt::format("within {:g} s, since {:%H:%M:%S} UTC", limit_s,
-                     fmt::gmtime(std::chrono::system_clock::to_time_t(since)));
+  const std::time_t since = std::chrono::system_clock::to_time_t(
+      now - std::chrono::duration_cast<std::chrono::system_clock::duration>(waited));
+  std::tm utc{};
+  gmtime_r(&since, &utc);
+  char text[16];
+  std::strftime(text, sizeof text, "%H:%M:%S", &utc);
+  return fmt::format("within {:g} s, since {} UTC", limit_s, text);
 }
 
 void fail_missing(const Call& call, std::span<const int> ranks, double limit_s,

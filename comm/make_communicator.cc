@@ -49,7 +49,7 @@ std::shared_ptr<ShmTeam> make_team(const MpiWorld& world, const Deadlines& deadl
 // What no rule of the user's is for.
 AlgorithmTable defaults_for(const GroupShape& shape, WireFormat wire, bool messages_only) {
   GroupShape seen = shape;
-  if (messages_only) seen.nodes = shape.ranks, seen.most_ranks_on_a_node = 1;
+  if (messages_only) seen = {shape.ranks, std::max(2, shape.ranks), 1};  // as if far apart
   std::vector<AllReduceRule> rules = default_table(seen).rules();
   for (AllReduceRule& rule : rules) {
     rule.choice.wire = wire;
