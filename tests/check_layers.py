@@ -34,7 +34,7 @@ BELOW = {
 VENDORS = {
     "mpi.h": ["comm/mpi_*", "tests/mpi/*"],
     "nlohmann/*": ["io/*", "model/*", "study/*", "launcher/*", "tests/*"],
-    "CLI/*": ["launcher/*"],
+    "CLI/*": ["launcher/*", "bench/*"],
     "yaml-cpp/*": ["launcher/*", "tests/unit/launcher/*"],
     "hwy/*": ["backend/cpu/*", "bench/*"],
     "utf8proc.h": ["io/*"],
