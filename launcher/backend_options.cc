@@ -3,7 +3,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
+
+#include "comm/algorithm_table.h"
+#include "comm/emulation.h"
 
 namespace shardlm {
 namespace {
@@ -17,6 +21,13 @@ DType dtype_of(KvDTypeChoice choice, DType weights) {
   constexpr std::array types = {DType::f32, DType::bf16, DType::f16, DType::i8};
   if (choice != KvDTypeChoice::automatic) return types.at(static_cast<std::size_t>(choice) - 1);
   return is_quantised(weights) ? DType::f16 : weights;
+}
+
+// True if a rule fits every all-reduce, so that none is left to the defaults.
+bool for_all(const AlgorithmTable& table) {
+  return std::any_of(table.rules().begin(), table.rules().end(), [](const AllReduceRule& rule) {
+    return !rule.site && !rule.phase && rule.up_to_bytes == AllReduceRule{}.up_to_bytes;
+  });
 }
 
 // "--comm ipc (it sums on GPUs)" for each that does not fit.
@@ -45,6 +56,10 @@ std::vector<std::string> misfits_of_cuda(const EngineOptions& o) {
   }
   if (o.communication.wire != WireFormat::f32) {
     misfits.push_back(fmt::format("--wire {} (it sums in f32)", name(o.communication.wire)));
+  }
+  if (const std::string& network = o.communication.emulate;
+      !network.empty() && parse_emulation(network).delays()) {
+    misfits.push_back(fmt::format("--emulate {} (its messages are emulated on the CPU)", network));
   }
   if (precision.kv == DType::i8) misfits.push_back(fmt::format("--kv-dtype int8 ({})", kFloat));
   if (o.reduction == ReductionChoice::exact) {
@@ -102,6 +117,10 @@ std::vector<std::string> result_warnings(const EngineOptions& options) {
     warnings.emplace_back(
         "--compute none: nothing is computed; times are those of the messages alone");
   }
+  if (!options.communication.emulate.empty()) {
+    warnings.push_back(
+        fmt::format("--emulate {}: all times are emulated", options.communication.emulate));
+  }
   return warnings;
 }
 
@@ -149,7 +168,16 @@ void check_fit(const EngineOptions& options, BackendKind kind, const std::string
 
 std::vector<std::string> notes_without_effect(const EngineOptions& options, BackendKind kind) {
   if (kind == BackendKind::cuda) return {};
+  const CommunicationOptions& o = options.communication;
+  const bool rules = o.allreduce != "auto" && o.allreduce != "table";
   std::vector<std::string> notes;
+  if (rules && !o.table.empty()) notes.emplace_back("--allreduce-table has no effect beside rules");
+  if (rules && o.wire != WireFormat::f32 && for_all(parse_algorithm_table(o.allreduce))) {
+    notes.push_back(fmt::format("--wire has no effect beside --allreduce {0}: write {0}:{1}",
+                                o.allreduce, name(o.wire)));
+  }
+  if (o.check_collectives && o.overlap != OverlapChoice::none)
+    notes.emplace_back("--overlap has no effect beside --check-collectives");
   const auto note = [&](const char* flag) {
     notes.push_back(fmt::format("{} has no effect on the CPU back end", flag));
   };

@@ -27,7 +27,11 @@ Observation::Observation(Communicator& comm, const MpiWorld& world, const Engine
 void Observation::begin_run(const ModelConfig& config) {
   const bool wanted = options_.report || options_.live || !options_.trace.empty();
   CallLog* const log = comm_.log();
-  if (!wanted || log == nullptr) return;
+  if (!wanted) return;
+  if (log == nullptr) {
+    if (comm_.rank() == 0) log::info("no report, trace or line a step: " + comm_.describe());
+    return;
+  }
   ObserverOptions wishes;
   wishes.report = options_.report;
   wishes.per_layer = options_.per_layer;

@@ -1,8 +1,11 @@
 #include "launcher/options_check.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/error.h"
+#include "comm/algorithm_table.h"
 #include "launcher/backend_options.h"
 #include "launcher/model_shape.h"
 
@@ -32,8 +35,36 @@ bool is_standard_input(const PromptSource& source) {
   return source.kind == PromptSource::Kind::standard_input;
 }
 
+bool rounds(const CommunicationOptions& o) {
+  if (o.wire != WireFormat::f32) return true;
+  if (o.allreduce == "auto" || o.allreduce == "table") return false;
+  const AlgorithmTable table = parse_algorithm_table(o.allreduce);
+  return std::any_of(table.rules().begin(), table.rules().end(),
+                     [](const AllReduceRule& rule) { return rule.choice.wire != WireFormat::f32; });
+}
+
+// All-reduces that contradict each other.
+void check_sums(const EngineOptions& options) {
+  const CommunicationOptions& o = options.communication;
+  if (options.reduction == ReductionChoice::exact && rounds(o)) {
+    fail(ExitCode::usage,
+         {.what = "--reduction exact",
+          .expected = "messages of f32, which nothing rounds",
+          .found = fmt::format("--allreduce {} --wire {}", o.allreduce, name(o.wire)),
+          .remedy = "leave the wire format out, or give up exact sums"});
+  }
+  if (o.allreduce == "table" && (o.wire != WireFormat::f32 || options.comm == CommChoice::mpi)) {
+    fail(ExitCode::usage,
+         {.what = "--allreduce table",
+          .expected = "--wire f32 and not --comm mpi, as shardlm tune measures",
+          .found = fmt::format("--wire {} --comm {}", name(o.wire), comm_name(options.comm)),
+          .remedy = "use auto, or rules"});
+  }
+}
+
 // What cannot work on the back end that is asked for by name; of auto more is known later.
 void check_backend(const EngineOptions& options) {
+  check_sums(options);
   if (options.backend == BackendChoice::cpu) check_fit(options, BackendKind::cpu, "");
   if (options.backend == BackendChoice::cuda) check_fit(options, BackendKind::cuda, "");
 }

@@ -143,7 +143,10 @@ void log_choice(const RankDevices& devices, const EngineOptions& options,
   if (devices.comm->rank() != 0) return;
   std::string line = decision_line(devices.decision, devices.comm->describe());
   if (devices.decision.kind == BackendKind::cpu) {
-    if (devices.comm->size() > 1) line += fmt::format(" ({})", devices.allreduce_source);
+    if (devices.comm->size() > 1) {
+      line +=
+          fmt::format("; all-reduce: {} ({})", devices.comm->describe(), devices.allreduce_source);
+    }
     line += "; " + threads;
   }
   options.backend == BackendChoice::automatic ? log::info(line) : log::verbose(line);

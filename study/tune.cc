@@ -36,21 +36,22 @@ class Message {
     return static_cast<std::size_t>(shape_.rows * shape_.cols) * sizeof(float);
   }
 
-  // A call as a model makes it: the addend is where the communicator wants it.
-  double call_us(Communicator& comm, float value) {
+  // A call as a model makes it: the addend is where the communicator wants it. An addend that was
+  // given out must be the next that is reduced, so ranks meet over another communicator.
+  double call_us(Communicator& comm, Communicator& meet, float value) {
     const auto place = comm.addend(kSite, shape_.rows, shape_.cols, DType::f32);
     const Tensor addend = place ? *place : tensor();
     fill(addend, value);
-    comm.barrier(kSite);
+    meet.barrier(kSite);
     const std::int64_t start = steady_ns();
     comm.all_reduce(kSite, addend, {.residual = &residual_});
     return static_cast<double>(steady_ns() - start) * 1e-3;
   }
 
   // Elements that are not the sum of 1, 2, …, P: small whole numbers, exact in any order.
-  std::uint64_t n_wrong(Communicator& comm) {
+  std::uint64_t n_wrong(Communicator& comm, Communicator& meet) {
     fill(residual_, 0);
-    call_us(comm, static_cast<float>(comm.rank() + 1));
+    call_us(comm, meet, static_cast<float>(comm.rank() + 1));
     const auto expected = static_cast<float>(comm.size() * (comm.size() + 1) / 2);
     std::vector<float> sums(static_cast<std::size_t>(residual_.elements()));
     backend_.download(residual_, sums);
@@ -127,11 +128,19 @@ void tune_size(Communicator& control, Backend& backend, std::span<const TuneCand
                std::size_t bytes, const TuneLimits& limits, std::vector<TuneSample>& samples) {
   constexpr int kWarmup = 10;
   Message message(backend, bytes);
+  // Another candidate meets as quickly as this one.
+  const auto meet = [&](std::size_t i) -> Communicator& {
+    return candidates.size() == 1 ? control : *candidates[i == 0 ? 1 : 0].comm;
+  };
+  const auto call_us = [&](std::size_t i) {
+    return message.call_us(*candidates[i].comm, meet(i), 0);
+  };
   std::vector<std::uint64_t> wrong;
-  for (const TuneCandidate& c : candidates) wrong.push_back(message.n_wrong(*c.comm));
+  for (std::size_t i = 0; i < candidates.size(); ++i)
+    wrong.push_back(message.n_wrong(*candidates[i].comm, meet(i)));
   const std::int64_t start = steady_ns();
-  for (int i = 0; i < kWarmup; ++i) {
-    for (const TuneCandidate& c : candidates) message.call_us(*c.comm, 0);
+  for (int round = 0; round < kWarmup; ++round) {
+    for (std::size_t i = 0; i < candidates.size(); ++i) call_us(i);
   }
   const double round_us = static_cast<double>(steady_ns() - start) * 1e-3 / kWarmup;
   const int rounds = agree_on_rounds(control, round_us, limits);
@@ -140,7 +149,7 @@ void tune_size(Communicator& control, Backend& backend, std::span<const TuneCand
   std::vector<std::size_t> order(candidates.size());
   for (int round = 0; round < rounds; ++round) {
     draw_order(order, static_cast<std::uint32_t>(round));
-    for (const std::size_t i : order) times[i].push_back(message.call_us(*candidates[i].comm, 0));
+    for (const std::size_t i : order) times[i].push_back(call_us(i));
   }
   const auto wrong_by_rank = gathered(control, wrong);
   for (std::size_t i = 0; i < candidates.size(); ++i) {

@@ -141,6 +141,23 @@ TEST(CommReport, ChecksCountsAndBytesAgainstTheModel) {
   EXPECT_THAT(report_text(other), HasSubstr("WRONG COUNTS"));
 }
 
+TEST(CommReport, KnowsThatSumsInTheBackgroundAreOfHalfTheRows) {
+  // Of 3 tokens x 8 elements x 4 bytes a half each, in 2 layers: 10 sums.
+  const auto pass = [](int n_sums, std::uint64_t bytes) {
+    MadeUp made(2, 0, 10'000);
+    made.step({1, Phase::prefill, 3}, {{0, 5000}, {0, 5000}});
+    for (int i = 0; i < n_sums; ++i)
+      made.sum({SiteKind::embed}, bytes, {{100 * i, 100 * i + 20}, {100 * i, 100 * i + 20}});
+    for (RankRecords& rank : made.ranks()) {
+      for (auto& call : rank.calls) call.blocked = 5;
+    }
+    return make_comm_report(made.merge(), {.model = model_of(2, 8)}).traffic_as_expected;
+  };
+  EXPECT_TRUE(pass(10, 48));
+  EXPECT_FALSE(pass(5, 96)) << "one was lost, of each";
+  EXPECT_FALSE(pass(10, 96));
+}
+
 TEST(CommReport, CountsMessagesByTheirSize) {
   MadeUp made(1);
   std::int64_t t = 0;
