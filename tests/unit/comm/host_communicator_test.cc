@@ -381,6 +381,37 @@ TEST(HostCommunicator, RecordsEveryCall) {
   });
 }
 
+// Where a rank can tell when all had entered, that is after each of them had.
+TEST(HostCommunicator, TellsWaitingFromMovingWhereItCan) {
+  constexpr int kRanks = 3, kSums = 20;
+  for (const auto& [rules, tells] : std::vector<std::pair<const char*, bool>>{
+           {"shm-oneshot", true}, {"shm-oneshot:bf16", false}, {"ring", false}}) {
+    ThreadRankOptions options;
+    options.allreduce = rules;
+    std::array<CallLog, kRanks> logs;
+    run_ranks(
+        kRanks,
+        [&](int rank, Communicator& comm, Backend& backend) {
+          *comm.log() = CallLog(kSums, 1);
+          for (int i = 0; i < kSums; ++i) reduce(comm, backend, i % 2 == 0 ? 8 : 60);
+          logs[static_cast<std::size_t>(rank)] = *comm.log();
+        },
+        options);
+    for (std::size_t i = 0; i < kSums; ++i) {
+      for (const CallLog& log : logs) {
+        const CallRecord& sum = log.calls[i];
+        EXPECT_EQ(sum.wait >= 0, tells) << rules;
+        EXPECT_LE(sum.wait, sum.end - sum.start);
+        for (const CallLog& other : logs) {
+          if (tells && ticks_are_tsc()) {
+            EXPECT_GE(sum.start + sum.wait, other.calls[i].start);
+          }
+        }
+      }
+    }
+  }
+}
+
 // Two sums under way at once, in the order of a model's two lanes.
 class HostOverlap : public testing::TestWithParam<Overlap> {};
 
