@@ -11,6 +11,7 @@
 #include "engine/generate.h"
 #include "engine/wire.h"
 #include "io/model_digest.h"
+#include "launcher/allreduce_choice.h"
 #include "launcher/bytes_text.h"
 #include "launcher/cores.h"
 #include "launcher/errors.h"
@@ -208,23 +209,13 @@ Exactness Session::exactness() const {
 
 bool Session::rounds() const { return size() > 1 && exactness() == Exactness::approximate; }
 
-// What the user asked for that rounds.
-std::string Session::rounding_text() const {
-  const CommunicationOptions& o = options_.communication;
-  std::string text;
-  if (o.wire != WireFormat::f32) text = fmt::format("--wire {}", name(o.wire));
-  if (o.allreduce != "auto")
-    text += fmt::format("{}--allreduce {}", text.empty() ? "" : " ", o.allreduce);
-  return text.empty() ? "the measured all-reduces" : text;
-}
-
 std::vector<std::string> Session::warnings() const {
   std::vector<std::string> all = result_warnings(options_);
   if (rounds()) {
     all.push_back(fmt::format(
         "{}: sums are rounded on their way, so that results are approximate; --comm-report says "
         "by how much",
-        rounding_text()));
+        rounding_text(options_)));
   }
   return all;
 }
@@ -241,7 +232,7 @@ std::optional<WireQuality> Session::measure_quality() {
                     if (rank() == 0) text = quality_ids(tokenizer_.get(), config_.vocab_size, room);
                   }));
   return measure_wire_quality(*context_, *executor_, model_->vocab_ids(), text,
-                              {.block_tokens = kBlockTokens, .asked = rounding_text()});
+                              {.block_tokens = kBlockTokens, .asked = rounding_text(options_)});
 }
 
 int Session::coordinate(const std::function<void(Coordinator&)>& body) {

@@ -53,13 +53,11 @@ class Session {
   /// Runs a command: `body` on rank 0, the worker loop elsewhere. Returns the exit code.
   int run(const std::function<void(Coordinator&)>& body);
 
-  /// Whether sums are rounded on the way: what then comes out is approximate.
-  bool rounds() const;
   /// After run(), measure what the rounding costs even if no report asks for it: on all ranks.
   void want_wire_quality() { want_quality_ = true; }
   /// On rank 0 after a run that measured it.
   const std::optional<WireQuality>& wire_quality() const { return quality_; }
-  Exactness exactness() const;
+  Exactness exactness() const;  ///< of the sums
   /// Beside results: what they do not mean (see result_warnings()), and that they are approximate.
   std::vector<std::string> warnings() const;
   /// On rank 0, where no report will say so: that the results are approximate.
@@ -92,7 +90,7 @@ class Session {
   void report_weights(const class CheckpointWeights& weights) const;
   std::vector<std::uint8_t> allowed_ids() const;
 
-  std::string rounding_text() const;
+  bool rounds() const;  ///< sums, on their way
   std::optional<WireQuality> measure_quality();
   int coordinate(const std::function<void(Coordinator&)>& body);
 
