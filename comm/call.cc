@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <ctime>
-#include <ctime>
 
 #include "base/error.h"
 
