@@ -31,6 +31,9 @@ struct AllReduceRule {
   std::optional<Phase> phase = {};    ///< prefill or decode; none: both
   std::size_t up_to_bytes = std::numeric_limits<std::size_t>::max();  ///< of the message
   AllReduceChoice choice = {};
+  bool fits_all() const {
+    return !site && !phase && up_to_bytes == std::numeric_limits<std::size_t>::max();
+  }
 };
 /// "attn_out.decode<=4096=ring"
 std::string rule_text(const AllReduceRule& rule);

@@ -33,6 +33,10 @@ class AllReducer {
   /// This rank is done with what reduce() returned.
   virtual void release() {}
 
+  /// True: what goes by before reduce() returns is waiting for the last rank to enter, next to
+  /// nothing else.
+  virtual bool only_waits() const { return false; }
+
   /// Bytes that this rank has sent so far (messages), or written for its peers (shared memory).
   virtual std::uint64_t sent_bytes() const = 0;
 };

@@ -33,6 +33,8 @@ class BorrowedCommunicator final : public Communicator {
     to_.gather(site, mine, all, root);
   }
   void barrier(Site site) override { to_.barrier(site); }
+  Exactness exactness(bool fixed_point) const override { return to_.exactness(fixed_point); }
+  void set_rounding(bool on) override { to_.set_rounding(on); }
   void begin_step(const StepMark& step) override { to_.begin_step(step); }
   void end_step() override { to_.end_step(); }
   CallLog* log() override { return to_.log(); }

@@ -30,6 +30,8 @@ class CheckedCommunicator final : public Communicator {
   void gather(Site site, std::span<const std::byte> mine, std::vector<std::vector<std::byte>>& all,
               int root) override;
   void barrier(Site site) override;
+  Exactness exactness(bool fixed_point) const override { return to_.exactness(fixed_point); }
+  void set_rounding(bool on) override { to_.set_rounding(on); }
   void begin_step(const StepMark& step) override { to_.begin_step(step); }
   void end_step() override { to_.end_step(); }
   CallLog* log() override { return to_.log(); }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "comm/algorithm.h"
 
 namespace shardlm {
 
@@ -68,6 +69,12 @@ class Communicator {
   static constexpr int kMostStarted = 2;
   virtual void start_all_reduce(Site site, const Tensor& addend);
   virtual void finish_all_reduce(const ResidualUpdate& update);
+
+  /// What the sums keep of the addends, at worst; with `fixed_point`, those of fixed point.
+  virtual Exactness exactness(bool /*fixed_point*/ = false) const { return Exactness::exact; }
+  /// Off: sums whose addends would be rounded on the way go the same way without, so that the two
+  /// can be compared. By all ranks together, between passes.
+  virtual void set_rounding(bool /*on*/) {}
 
   /// The root's bytes arrive in `message` of every other rank, resized to fit.
   virtual void broadcast(Site site, std::vector<std::byte>& message, int root) = 0;

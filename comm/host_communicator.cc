@@ -32,20 +32,27 @@ HostCommunicator::HostCommunicator(Transport transport, Backend& backend,
       backend_(backend),
       table_(table),
       background_(make_background(overlap)) {
-  const std::vector<AllReduceRule>& rules = table_.rules();
+  of_rule_ = make_reducers(table_.rules());
+  if (overlap == Overlap::poll) backend_.set_poll([this] { background_->poll(); });
+}
+
+// For each rule; equal choices share a reducer.
+std::vector<HostCommunicator::Chosen> HostCommunicator::make_reducers(
+    const std::vector<AllReduceRule>& rules) {
+  std::vector<Chosen> of_rule;
   for (std::size_t i = 0; i < rules.size(); ++i) {
     const auto same = std::find_if(rules.begin(), rules.begin() + static_cast<std::ptrdiff_t>(i),
                                    [&](const auto& r) { return r.choice == rules[i].choice; });
     const auto at = static_cast<std::size_t>(same - rules.begin());
     if (at < i) {
-      of_rule_.push_back(of_rule_[at]);
+      of_rule.push_back(of_rule[at]);
       continue;
     }
     reducers_.push_back(transport_.make_reducer(rules[i].choice));
     names_.push_back(std::make_unique<std::string>(choice_text(rules[i].choice)));
-    of_rule_.push_back({reducers_.back().get(), names_.back()->c_str()});
+    of_rule.push_back({reducers_.back().get(), names_.back()->c_str()});
   }
-  if (overlap == Overlap::poll) backend_.set_poll([this] { background_->poll(); });
+  return of_rule;
 }
 
 HostCommunicator::~HostCommunicator() {
@@ -56,10 +63,30 @@ std::string HostCommunicator::describe() const {
   return fmt::format("{}: {}", transport_.description, table_.text());
 }
 
+Exactness HostCommunicator::exactness(bool fixed_point) const {
+  Exactness worst = Exactness::exact;
+  for (const AllReduceRule& rule : table_.rules()) {
+    worst =
+        std::max(worst, shardlm::exactness(rule.choice.algorithm, rule.choice.wire, fixed_point));
+    if (rule.fits_all()) break;  // nothing comes to those behind it
+  }
+  return worst;
+}
+
+void HostCommunicator::set_rounding(bool on) {
+  check(n_started_ == n_finished_, "rounding changes while no sum is under way");
+  if (!on && unrounded_of_rule_.empty()) {
+    std::vector<AllReduceRule> rules = table_.rules();
+    for (AllReduceRule& rule : rules) rule.choice.wire = WireFormat::f32;
+    unrounded_of_rule_ = make_reducers(rules);
+  }
+  rounding_ = on;
+}
+
 const HostCommunicator::Chosen& HostCommunicator::choose(Site site, std::size_t bytes) const {
   const auto rule = table_.find(site, log_.step.phase, bytes);
   check(rule.has_value(), "the algorithm table has a rule for every call");
-  return of_rule_[*rule];
+  return (rounding_ ? of_rule_ : unrounded_of_rule_)[*rule];
 }
 
 const HostCommunicator::Chosen& HostCommunicator::choose(Site site, const Tensor& addend) const {
@@ -130,6 +157,7 @@ void HostCommunicator::all_reduce(Site site, const Tensor& addend, const Residua
   } else {
     reduce_in_chunks(*reducer, call, addend,
                      [&](std::span<const Tensor> addends, std::int64_t first, std::int64_t last) {
+                       if (first == 0 && reducer->only_waits()) recorded.all_entered();
                        update_residual_rows(backend_, addends, update, first, last);
                        backend_.synchronize();  // then the peers may overwrite what was read
                      });

@@ -48,6 +48,8 @@ class HostCommunicator final : public Communicator {
   int size() const override { return transport_.size; }
   std::string describe() const override;
   CallLog* log() override { return &log_; }
+  Exactness exactness(bool fixed_point) const override;
+  void set_rounding(bool on) override;
 
   std::optional<Tensor> addend(Site site, std::int64_t rows, std::int64_t cols,
                                DType dtype) override;
@@ -80,6 +82,7 @@ class HostCommunicator final : public Communicator {
     const char* name;
   };
 
+  std::vector<Chosen> make_reducers(const std::vector<AllReduceRule>& rules);
   Call begin(Op op, Site site) { return {op, site, ++calls_}; }
   const Chosen& choose(Site site, const Tensor& addend) const;
   const Chosen& choose(Site site, std::size_t bytes) const;
@@ -95,6 +98,8 @@ class HostCommunicator final : public Communicator {
   AlgorithmTable table_;
   std::vector<std::unique_ptr<AllReducer>> reducers_;
   std::vector<Chosen> of_rule_;
+  std::vector<Chosen> unrounded_of_rule_;  // the same in f32, once asked for
+  bool rounding_ = true;
   std::vector<std::unique_ptr<std::string>> names_;
   CallLog log_;
   std::uint64_t calls_ = 0;

@@ -25,6 +25,7 @@ class ShmOneShot final : public AllReducer {
   /// The ranks' slots, in rank order; or the sum of what was rounded.
   std::span<const Tensor> reduce(const Call& call, const Tensor& addend) override;
   void release() override;
+  bool only_waits() const override { return wire_ == WireFormat::f32; }
   std::uint64_t sent_bytes() const override { return sent_bytes_; }
 
  private:

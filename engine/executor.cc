@@ -59,16 +59,27 @@ Tensor Executor::rows_of_last_step(const StepPlan& plan) {
   return logits;
 }
 
+// The caller ends the step.
+Tensor Executor::begin_pass(const StepPlan& plan) {
+  ++steps_;
+  context_.comm.begin_step(mark_of(plan));
+  logits_ = Tensor();  // back to the pool before the pass asks for it
+  logits_ = context_.backend.run_pass(
+      build_step(plan), [this](const Step& step) { return model_.forward(step, cache_); });
+  return logits_.row_range(0, std::ssize(plan.queries));
+}
+
+Tensor Executor::forward(const StepPlan& plan) {
+  const Tensor logits = begin_pass(plan);
+  context_.comm.end_step();
+  return logits;
+}
+
 std::span<const LogitReply> Executor::run(const StepPlan& plan) {
   Tensor logits;
   if (plan.command == Command::step) {
     if (hook_) hook_(steps_);
-    ++steps_;
-    context_.comm.begin_step(mark_of(plan));
-    logits_ = Tensor();  // back to the pool before the pass asks for it
-    logits_ = context_.backend.run_pass(
-        build_step(plan), [this](const Step& step) { return model_.forward(step, cache_); });
-    logits = logits_.row_range(0, std::ssize(plan.queries));
+    logits = begin_pass(plan);
   } else {
     logits = rows_of_last_step(plan);
   }

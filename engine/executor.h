@@ -23,9 +23,14 @@ class Executor {
   /// its queries about this rank's part of the vocabulary, in their order.
   std::span<const LogitReply> run(const StepPlan& plan);
 
+  /// The plan's forward pass alone: this rank's logits [rows asked about, local ids], which hold
+  /// until the next pass. On all ranks together.
+  Tensor forward(const StepPlan& plan);
+
  private:
   StepMark mark_of(const StepPlan& plan) const;
   Step build_step(const StepPlan& plan);
+  Tensor begin_pass(const StepPlan& plan);
   Tensor rows_of_last_step(const StepPlan& plan);
 
   const Context& context_;

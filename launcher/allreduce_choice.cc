@@ -60,6 +60,15 @@ AllReduceDecision decide_allreduce(const Job& job, const EngineOptions& options)
   return decision;
 }
 
+std::string rounding_text(const EngineOptions& options) {
+  const CommunicationOptions& o = options.communication;
+  std::string text;
+  if (o.wire != WireFormat::f32) text = fmt::format("--wire {}", name(o.wire));
+  if (o.allreduce != "auto")
+    text += fmt::format("{}--allreduce {}", text.empty() ? "" : " ", o.allreduce);
+  return text.empty() ? "the measured all-reduces" : text;
+}
+
 std::string communication_text(const EngineOptions& options) {
   const CommunicationOptions& c = options.communication;
   const ObserveOptions& o = options.observe;

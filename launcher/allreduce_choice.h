@@ -22,5 +22,7 @@ AllReduceDecision decide_allreduce(const Job& job, const EngineOptions& options)
 
 /// What of the options decides which calls a rank makes: " --allreduce ring --wire bf16".
 std::string communication_text(const EngineOptions& options);
+/// What the user asked for where sums are rounded on their way: "--wire int8".
+std::string rounding_text(const EngineOptions& options);
 
 }  // namespace shardlm

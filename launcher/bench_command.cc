@@ -207,13 +207,18 @@ int BenchCommand::run_model(Session& session) {
                    .backend = backend_name(session.backend().kind),
                    .backend_text = session.backend_text(),
                    .comm_text = session.comm_text(),
+                   .exactness = std::string(name(session.exactness())),
+                   .quality = std::nullopt,
                    .shared_gpu = session.backend().shared_gpu,
                    .load_s = session.load_s(),
                    .weight_bytes = weight_bytes,
                    .read_gb_per_s = std::nullopt,
                    .seconds = {}};
   }
-  return session.run([&](Coordinator& coordinator) { run_tests(coordinator); });
+  session.want_wire_quality();
+  const int code = session.run([&](Coordinator& coordinator) { run_tests(coordinator); });
+  for (BenchResult& result : results_) result.quality = session.wire_quality();
+  return code;
 }
 
 // Repetitions go round all tests, so that a drift strikes them alike.

@@ -42,33 +42,47 @@ Json model_json(const BenchContext& c) {
           {"parameters", parameter_count(c.config)}};
 }
 
+// Of rounded sums; of others empty.
+void add_quality(const BenchResult& r, Json& object) {
+  const std::optional<WireQuality>& q = r.quality;
+  object["exactness"] = r.exactness;
+  object["quality_tokens"] = q ? Json(q->tokens) : Json(nullptr);
+  object["quality_text"] = q ? Json(q->text ? "fixed" : "random") : Json(nullptr);
+  object["max_logit_difference"] = q ? Json(q->max_logit_difference) : Json(nullptr);
+  object["top1_agreement"] = q ? Json(q->top1_agreement) : Json(nullptr);
+  object["kl"] = q ? Json(q->kl) : Json(nullptr);
+  object["perplexity_change"] = q ? Json(q->perplexity_change) : Json(nullptr);
+}
+
 Json result_json(const BenchContext& c, const BenchResult& r) {
   const Spread speed = tokens_per_s(r);
-  return {{"test", r.test.name()},
-          {"kind", decodes(r) ? "decode" : "prefill"},
-          {"tokens", r.test.tokens},
-          {"batch", r.test.batch},
-          {"dtype", r.dtype},
-          {"kv_dtype", r.kv_dtype},
-          {"ranks", c.ranks},
-          {"threads", r.threads},
-          {"repetitions", r.seconds.size()},
-          {"tokens_per_s", speed.median},
-          {"tokens_per_s_min", speed.least},
-          {"tokens_per_s_max", speed.most},
-          {"ttft_ms", number(ttft_ms(r))},
-          {"ms_per_step", number(ms_per_step(r))},
-          {"weight_bytes", r.weight_bytes},
-          {"weight_gb_per_s", number(weight_gb_per_s(r))},
-          {"read_gb_per_s", number(r.read_gb_per_s)},
-          {"share_of_read", number(share_of_read(r))},
-          {"gflop_per_s", number(gflop_per_s(c, r))},
-          {"load_s", r.load_s},
-          {"backend", r.backend},
-          {"backend_text", r.backend_text},
-          {"comm_text", r.comm_text},
-          {"shared_gpu", r.shared_gpu},
-          {"seconds", r.seconds}};
+  Json object = {{"test", r.test.name()},
+                 {"kind", decodes(r) ? "decode" : "prefill"},
+                 {"tokens", r.test.tokens},
+                 {"batch", r.test.batch},
+                 {"dtype", r.dtype},
+                 {"kv_dtype", r.kv_dtype},
+                 {"ranks", c.ranks},
+                 {"threads", r.threads},
+                 {"repetitions", r.seconds.size()},
+                 {"tokens_per_s", speed.median},
+                 {"tokens_per_s_min", speed.least},
+                 {"tokens_per_s_max", speed.most},
+                 {"ttft_ms", number(ttft_ms(r))},
+                 {"ms_per_step", number(ms_per_step(r))},
+                 {"weight_bytes", r.weight_bytes},
+                 {"weight_gb_per_s", number(weight_gb_per_s(r))},
+                 {"read_gb_per_s", number(r.read_gb_per_s)},
+                 {"share_of_read", number(share_of_read(r))},
+                 {"gflop_per_s", number(gflop_per_s(c, r))},
+                 {"load_s", r.load_s},
+                 {"backend", r.backend},
+                 {"backend_text", r.backend_text},
+                 {"comm_text", r.comm_text},
+                 {"shared_gpu", r.shared_gpu},
+                 {"seconds", r.seconds}};
+  add_quality(r, object);
+  return object;
 }
 
 class JsonReport final : public BenchReport {
@@ -149,7 +163,14 @@ class CsvReport final : public BenchReport {
                                           "share_of_read",
                                           "gflop_per_s",
                                           "load_s",
-                                          "backend"};
+                                          "backend",
+                                          "exactness",
+                                          "quality_tokens",
+                                          "quality_text",
+                                          "max_logit_difference",
+                                          "top1_agreement",
+                                          "kl",
+                                          "perplexity_change"};
 
   static std::string text(const Json& value) {
     if (value.is_null()) return {};
@@ -226,7 +247,9 @@ class TableReport final : public BenchReport {
         cell(r.read_gb_per_s, 2), r.load_s);
     if (group == group_) return;
     group_ = group;
-    out_ << '\n' << group << "\n\n";
+    out_ << '\n' << group << '\n';
+    if (r.quality) out_ << quality_text(*r.quality) << '\n';
+    out_ << '\n';
     std::vector<std::string> names, rules;
     for (std::size_t i = 0; i < kTable.size(); ++i) {
       names.emplace_back(kTable[i].name);

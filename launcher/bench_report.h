@@ -11,6 +11,7 @@
 
 #include "engine/bench.h"
 #include "launcher/options.h"
+#include "study/wire_quality.h"
 
 namespace shardlm {
 
@@ -32,6 +33,8 @@ struct BenchResult {
   std::string dtype, kv_dtype;
   int threads = 1;
   std::string backend, backend_text, comm_text;
+  std::string exactness;               ///< of the sums
+  std::optional<WireQuality> quality;  ///< of sums that are rounded on the way
   bool shared_gpu = false;
   double load_s = 0;
   std::uint64_t weight_bytes = 0;       ///< of the matrices that a step reads, over all ranks

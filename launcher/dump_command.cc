@@ -155,6 +155,7 @@ int run_dump(const DumpOptions& options, const Job& job) {
   Session session(job, options.engine, /*dump_activations=*/true);
   std::vector<std::int32_t> ids;
   session.load([&](Session& s) {
+    s.warn_of_rounding();
     const PromptSource source{
         .kind = PromptSource::Kind::ids, .text = {}, .ids = options.prompt_ids};
     ids = prompt_ids(s, source, false, "--prompt-ids");

@@ -88,6 +88,7 @@ Demand GenerateCommand::prepare(Session& session) {
   stream_ = !o_.shared.json && o_.stream.value_or(isatty(STDOUT_FILENO) != 0);
   if (!o_.seed && sampling.temperature > 0 && !o_.shared.json)
     log::info(fmt::format("seed {}", seed_));
+  session.warn_of_rounding();
   n_blocks_ = blocks_needed(requests_, setup_);
   return {.n_blocks = n_blocks_, .rows = most_rows(), .logit_rows = batch()};
 }
@@ -164,7 +165,7 @@ void GenerateCommand::write_json(const Session& session, const std::vector<Seque
                        {"ranks", session.size()},
                        {"backend", backend_name(session.backend().kind)},
                        {"shared_gpu", session.backend().shared_gpu},
-                       {"warnings", result_warnings(o_.engine)},
+                       {"warnings", session.warnings()},
                        {"timing",
                         {{"load_s", session.load_s()},
                          {"ttft_ms", number(timing.ttft_ms)},

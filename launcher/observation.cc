@@ -18,13 +18,18 @@ RankIdentity identity(const MpiWorld& world) {
 
 Observation::Observation(Communicator& comm, const MpiWorld& world, const EngineOptions& options,
                          std::string title)
-    : comm_(comm), options_(options.observe), title_(std::move(title)), who_(identity(world)) {
+    : comm_(comm),
+      options_(options.observe),
+      fixed_point_(options.reduction == ReductionChoice::exact),
+      title_(std::move(title)),
+      who_(identity(world)) {
   CallLog* const log = comm_.log();
   const auto capacity = static_cast<std::size_t>(options_.log);
   if (log != nullptr && capacity > 0) *log = CallLog(capacity, capacity / 8 + 1);
 }
 
-void Observation::begin_run(const ModelConfig& config) {
+void Observation::begin_run(const ModelConfig& config,
+                            std::function<std::optional<WireQuality>()> quality) {
   const bool wanted = options_.report || options_.live || !options_.trace.empty();
   CallLog* const log = comm_.log();
   if (!wanted) return;
@@ -39,6 +44,8 @@ void Observation::begin_run(const ModelConfig& config) {
   wishes.live = options_.live;
   wishes.title = title_;
   wishes.model = config;
+  wishes.exactness = name(comm_.exactness(fixed_point_));
+  if (options_.report) wishes.quality = std::move(quality);
   observer_ = std::make_unique<RunObserver>(comm_, *log, who_, std::move(wishes));
   observer_->begin_run();
 }

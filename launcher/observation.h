@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 
 #include "comm/mpi_world.h"
 #include "launcher/options.h"
@@ -18,8 +20,9 @@ class Observation {
   Observation(Communicator& comm, const MpiWorld& world, const EngineOptions& options,
               std::string title);
 
-  /// The model is loaded.
-  void begin_run(const ModelConfig& config);
+  /// The model is loaded. `quality`: see ObserverOptions.
+  void begin_run(const ModelConfig& config,
+                 std::function<std::optional<WireQuality>()> quality = {});
   /// After each step on rank 0, if a line a step is asked for.
   bool live() const { return options_.live; }
   void step_ended();
@@ -29,6 +32,7 @@ class Observation {
  private:
   Communicator& comm_;
   ObserveOptions options_;
+  bool fixed_point_;
   std::string title_;
   RankIdentity who_;
   std::unique_ptr<RunObserver> observer_;

@@ -24,6 +24,7 @@ class ScoreCommand {
   Demand prepare(Session& session) {
     choose_windows(session);
     read_ids(session);
+    session.warn_of_rounding();
     const std::int64_t rows = std::min(setup_.rows_per_step, setup_.window);
     return {.n_blocks = score_blocks(setup_), .rows = rows, .logit_rows = rows};
   }
@@ -100,7 +101,7 @@ class ScoreCommand {
                          {"stride", setup_.stride},
                          {"backend", backend_name(session.backend().kind)},
                          {"shared_gpu", session.backend().shared_gpu},
-                         {"warnings", result_warnings(o_.engine)}};
+                         {"warnings", session.warnings()}};
     std::cout << result.dump() << '\n';
   }
 

@@ -11,6 +11,7 @@
 #include "engine/generate.h"
 #include "engine/wire.h"
 #include "io/model_digest.h"
+#include "launcher/allreduce_choice.h"
 #include "launcher/bytes_text.h"
 #include "launcher/cores.h"
 #include "launcher/errors.h"
@@ -142,6 +143,7 @@ void Session::load_weights(std::int64_t n_blocks, std::vector<std::uint8_t> allo
     checkpoint_->check_unchanged();
     report_weights(weights);
   }
+  n_blocks_ = n_blocks;
   executor_ =
       std::make_unique<Executor>(*context_, *model_, model_->make_cache(n_blocks, kBlockTokens),
                                  std::move(allowed), fault_.step_hook());
@@ -190,11 +192,47 @@ std::optional<std::int32_t> Session::start_of_text() const {
 }
 
 int Session::run(const std::function<void(Coordinator&)>& body) {
-  observation_->begin_run(config_);
+  const auto measure = [this] { return quality_ = measure_quality(); };
+  const bool measurable = rounds() && options_.compute != ComputeChoice::none;
+  observation_->begin_run(config_, measurable ? std::function(measure) : nullptr);
   const int code = rank() == 0 ? coordinate(body) : serve(comm(), *executor_);
   if (code == 0) observation_->finish();
+  const bool reported = options_.observe.report && comm().log() != nullptr;
+  if (code == 0 && measurable && want_quality_ && !reported) measure();
   fault_.at_end();
   return code;
+}
+
+Exactness Session::exactness() const {
+  return comm().exactness(options_.reduction == ReductionChoice::exact);
+}
+
+bool Session::rounds() const { return size() > 1 && exactness() == Exactness::approximate; }
+
+std::vector<std::string> Session::warnings() const {
+  std::vector<std::string> all = result_warnings(options_);
+  if (rounds()) {
+    all.push_back(fmt::format(
+        "{}: sums are rounded on their way, so that results are approximate; --comm-report says "
+        "by how much",
+        rounding_text(options_)));
+  }
+  return all;
+}
+
+void Session::warn_of_rounding() const {
+  if (rank() == 0 && rounds() && !options_.observe.report) log::warning(warnings().back());
+}
+
+std::optional<WireQuality> Session::measure_quality() {
+  QualityText text;
+  agree_with_root(comm(), caught([&] {
+                    const std::int64_t room =
+                        std::min(n_blocks_ * kBlockTokens, config_.n_positions);
+                    if (rank() == 0) text = quality_ids(tokenizer_.get(), config_.vocab_size, room);
+                  }));
+  return measure_wire_quality(*context_, *executor_, model_->vocab_ids(), text,
+                              {.block_tokens = kBlockTokens, .asked = rounding_text(options_)});
 }
 
 int Session::coordinate(const std::function<void(Coordinator&)>& body) {

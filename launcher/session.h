@@ -21,6 +21,7 @@
 #include "model/config.h"
 #include "model/model.h"
 #include "model/plan.h"
+#include "study/wire_quality.h"
 
 namespace shardlm {
 
@@ -52,6 +53,16 @@ class Session {
   /// Runs a command: `body` on rank 0, the worker loop elsewhere. Returns the exit code.
   int run(const std::function<void(Coordinator&)>& body);
 
+  /// After run(), measure what the rounding costs even if no report asks for it: on all ranks.
+  void want_wire_quality() { want_quality_ = true; }
+  /// On rank 0 after a run that measured it.
+  const std::optional<WireQuality>& wire_quality() const { return quality_; }
+  Exactness exactness() const;  ///< of the sums
+  /// Beside results: what they do not mean (see result_warnings()), and that they are approximate.
+  std::vector<std::string> warnings() const;
+  /// On rank 0, where no report will say so: that the results are approximate.
+  void warn_of_rounding() const;
+
   int rank() const { return comm().rank(); }
   int size() const { return comm().size(); }
   /// Where the model computes: a part of every report.
@@ -79,6 +90,8 @@ class Session {
   void report_weights(const class CheckpointWeights& weights) const;
   std::vector<std::uint8_t> allowed_ids() const;
 
+  bool rounds() const;  ///< sums, on their way
+  std::optional<WireQuality> measure_quality();
   int coordinate(const std::function<void(Coordinator&)>& body);
 
   MpiWorld& world_;
@@ -97,6 +110,9 @@ class Session {
   std::unique_ptr<Model> model_;
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<Observation> observation_;
+  std::int64_t n_blocks_ = 0;
+  bool want_quality_ = false;
+  std::optional<WireQuality> quality_;
   double load_s_ = 0;
 };
 

@@ -8,6 +8,7 @@
 
 #include "study/cost_model.h"
 #include "study/merged_calls.h"
+#include "study/wire_quality.h"
 
 namespace shardlm {
 
@@ -75,7 +76,9 @@ struct CommReport {
   std::vector<PhaseRow> phases;
   std::vector<RankRow> ranks;
   std::vector<SizeBucket> sizes;
-  double worst_sum_error = 0;  ///< |sum - wall| / wall, the worst rank's
+  std::string exactness;               ///< of the sums: "reordered"; empty: unknown
+  std::optional<WireQuality> quality;  ///< of rounded sums
+  double worst_sum_error = 0;          ///< |sum - wall| / wall, the worst rank's
   bool sums_close() const { return worst_sum_error <= 0.01; }
 };
 

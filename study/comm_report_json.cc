@@ -49,6 +49,18 @@ Json phase_json(const PhaseRow& p) {
           {"parallel_efficiency", p.parallel()}};
 }
 
+Json quality_json(const WireQuality& q) {
+  return {{"asked", q.asked},
+          {"text", q.text},
+          {"tokens", q.tokens},
+          {"decoded", q.decoded},
+          {"max_logit_difference", q.max_logit_difference},
+          {"top1_agreement", q.top1_agreement},
+          {"kl", q.kl},
+          {"perplexity", q.perplexity},
+          {"perplexity_change", q.perplexity_change}};
+}
+
 Json rank_json(std::size_t rank, const RankRow& r) {
   return {{"rank", rank},         {"host", r.who.host},
           {"cores", r.who.cores}, {"compute_s", r.compute_s},
@@ -72,6 +84,8 @@ std::string report_json(const CommReport& report) {
                {"model", report.model_source},
                {"traffic_check", report.traffic_check},
                {"traffic_as_expected", report.traffic_as_expected},
+               {"exactness", report.exactness},
+               {"quality", report.quality ? quality_json(*report.quality) : Json(nullptr)},
                {"worst_sum_error", report.worst_sum_error}};
   for (const char* list : {"sites", "phases", "ranks", "message_sizes"}) json[list] = Json::array();
   for (const SiteRow& s : report.sites) json["sites"].push_back(site_json(s));

@@ -51,6 +51,8 @@ std::string header_text(const CommReport& r) {
   if (!r.model_source.empty()) text += fmt::format("  model: {}\n", r.model_source);
   if (!r.traffic_check.empty())
     text += fmt::format("  {}{}\n", r.traffic_as_expected ? "" : "WRONG COUNTS: ", r.traffic_check);
+  if (!r.exactness.empty()) text += fmt::format("  sums: {}\n", r.exactness);
+  if (r.quality) text += fmt::format("  {}\n", quality_text(*r.quality));
   if (r.dropped_calls + r.dropped_steps > 0) {
     text += fmt::format(
         "  INCOMPLETE: the {} oldest calls and {} oldest passes of all ranks did not fit into "

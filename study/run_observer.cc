@@ -60,14 +60,18 @@ std::string RunObserver::finish() {
   if (const CallLog* device = comm_.device_log()) add_device_records(mine, *device);
   const std::vector<ClockOffset> last = measure_clock_offsets(comm_, who_.machine);
   const std::vector<RankRecords> ranks = gather_records(comm_, mine);
+  std::optional<WireQuality> quality;
+  if (options_.quality) quality = options_.quality();
   if (comm_.rank() != 0) return "";
   const MergedRun run = merge_records(ranks, first_offsets_, last);
   if (!options_.trace_file.empty()) {
     write_file(options_.trace_file, "the trace",
                [&](std::ostream& to) { write_trace(run, options_.title, to); });
   }
-  const CommReport report = make_comm_report(
+  CommReport report = make_comm_report(
       run, {.per_layer = options_.per_layer, .model = options_.model, .link = options_.link});
+  report.exactness = options_.exactness;
+  report.quality = std::move(quality);
   if (!options_.report_file.empty()) {
     write_file(options_.report_file, "the communication report",
                [&](std::ostream& to) { to << report_json(report); });

@@ -26,6 +26,9 @@ struct ObserverOptions {
   std::string title = {};                 ///< of the trace: "gpt2-124m, 2 ranks"
   std::optional<ModelConfig> model = {};  ///< checks counts and bytes
   std::optional<LinkCost> link = {};      ///< from tune
+  std::string exactness = {};             ///< of the sums
+  /// Collective, after the run: the quality of rounded sums; empty: none are.
+  std::function<std::optional<WireQuality>()> quality = {};
   bool wanted() const { return report || live || !report_file.empty() || !trace_file.empty(); }
   /// The same on all ranks: something is made from all ranks' records at the end.
   bool collective() const { return report || !report_file.empty() || !trace_file.empty(); }

@@ -38,6 +38,9 @@ class DeviceCommunicator final : public Communicator, private StreamWatch {
   int size() const override { return host_->size(); }
   std::string describe() const override { return description_; }
   bool recordable() const override;
+  Exactness exactness(bool /*fixed_point*/) const override {
+    return Exactness::reordered;  // NCCL's order is its own
+  }
 
   void all_reduce(Site site, const Tensor& addend, const ResidualUpdate& update) override;
   void broadcast(Site site, std::vector<std::byte>& message, int root) override {

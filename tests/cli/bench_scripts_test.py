@@ -142,6 +142,11 @@ class Quality(unittest.TestCase):
         entry = {"weights": "f32", "kv": "int8", "max_logit_difference": 0.0}
         self.assertIn("not in use", self.quality.violations("m", [entry])[0])
 
+    def test_so_is_a_type_of_sums(self):
+        entry = {"weights": "f32", "kv": "f32", "wire": "bf16", "max_logit_difference": 0.0}
+        self.assertIn("sums in bf16", self.quality.violations("m", [entry])[0])
+        self.assertEqual(self.quality.reference_of(("f32", "f32", "bf16")), ("f32",) * 3)
+
 
 if __name__ == "__main__":
     unittest.main()

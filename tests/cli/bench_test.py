@@ -104,6 +104,27 @@ class Bench(CliTest):
             self.check_context(line, 2)
             self.check_test(line, 2)
 
+    def test_rounded_sums_have_their_quality_beside_them(self):
+        quick = ["--prompt", 40, "--generate", 0, *QUICK]
+        for wire, ranks in (("int8", 2), ("bf16", 3)):
+            result = run(bench(*quick, "--wire", wire, "--json"), ranks)
+            for t in self.object_of(result)["tests"]:
+                self.assertEqual((t["exactness"], t["quality_text"]), ("approximate", "random"))
+                self.assertEqual(t["quality_tokens"], 64)  # the context of the shape
+                self.assertTrue(0 < t["max_logit_difference"] < 1, t)
+                self.assertTrue(0 < t["kl"] < 0.01, t)
+                self.assertTrue(0.5 < t["top1_agreement"] <= 1, t)
+                self.assertTrue(abs(t["perplexity_change"]) < 0.05, t)
+        for more, ranks in (([], 2), (["--wire", "int8"], None)):  # nothing is rounded
+            for t in self.object_of(run(bench(*quick, *more, "--json"), ranks))["tests"]:
+                self.assertEqual((t["exactness"], t["kl"], t["quality_tokens"]),
+                                 ("exact", None, None))
+        table = run(bench(*quick, "--wire", "int8"), 2).out.decode()
+        self.assertRegex(table, r"\nquality of --wire int8: max \|dlogit\| [0-9.e-]+, top-1 ")
+        rows = list(csv.DictReader(io.StringIO(
+            run(bench(*quick, "--wire", "int8", "--format", "csv"), 2).out.decode())))
+        self.assertTrue(float(rows[0]["kl"]) > 0 and rows[0]["exactness"] == "approximate")
+
     def test_csv(self):
         result = run(bench(*LISTS, "--format", "csv"), 2)
         self.assertEqual(result.code, OK, result)

@@ -1,6 +1,7 @@
 """shardlm score: the held-out file, windows, what is counted."""
 import json
 import math
+import re
 import unittest
 
 from harness import DATA, DEMO, USAGE, CliTest, ids_words, run, run_all
@@ -27,6 +28,41 @@ class HeldOut(CliTest):
                                    math.exp(score["nats"] / score["tokens"]), delta=1e-6)
         one, two = (score["nats"] for score in scores)
         self.assertAlmostEqual(two / one, 1, delta=1e-6)
+
+
+class RoundedSums(CliTest):
+    """Never without a word: a warning, or with a report the quality itself."""
+
+    COMMANDS = (["generate", "--model", DEMO, "--prompt", "Once", "--max-tokens", 40,
+                 "--temperature", 0, "--json"],
+                ["score", "--model", DEMO, "--json", *ids_words(range(5, 40))])
+
+    def test_a_result_says_that_it_is_approximate(self):
+        for command in self.COMMANDS:
+            result = run([*command, "--wire", "int8"], 2)
+            value = self.object_of(result)
+            warned = [w for w in result.warnings if "approximate" in w]
+            self.assertEqual(len(warned), 1, result)
+            self.assertRegex(warned[0], "--wire int8: .*--comm-report")
+            self.assertIn("approximate", value["warnings"][-1])
+            plain = run(command, 2)
+            self.assertNotIn("approximate", plain.err)
+            self.assertEqual(self.object_of(plain)["warnings"], [])
+
+    def test_a_report_has_the_quality(self):
+        for command in self.COMMANDS:
+            result = run([*command, "--allreduce", "decode=ring:bf16,ring", "--comm-report"], 2)
+            self.object_of(result)
+            err = result.err
+            self.assertIn("sums: approximate", err)
+            row = re.search(r"quality of --allreduce decode=ring:bf16,ring: max .dlogit. ([0-9.e-]+)"
+                            r", top-1 ([0-9.]+) %, KL ([0-9.e-]+), perplexity [-+][0-9.e-]+ % "
+                            r"\(([0-9]+) tokens of the fixed text, the last 16 one by one\)", err)
+            self.assertTrue(row, err)
+            difference, top1, kl, tokens = map(float, row.groups())
+            self.assertTrue(0 < difference < 1 and top1 > 90 and 0 < kl < 0.01, err)
+            self.assertEqual(tokens % 32, 0)  # all of the cache's blocks
+            self.assertEqual(result.warnings, [])
 
 
 class Counts(CliTest):

@@ -304,6 +304,54 @@ TEST(HostCommunicator, ChoosesBySiteAndSize) {
       options);
 }
 
+// 1 + 2^-9 is no bf16: the sum of two loses it, if rounded.
+TEST(HostCommunicator, RoundsOrNot) {
+  ThreadRankOptions options;
+  options.allreduce = "attn_out=ring:bf16,shm-oneshot";
+  run_ranks(
+      2,
+      [](int, Communicator& comm, Backend& backend) {
+        EXPECT_EQ(comm.exactness(), Exactness::approximate);
+        const auto sum = [&](Site site) {
+          const Tensor addend = backend.allocate(1, 4);
+          backend.upload(std::vector<float>(4, 1 + 0x1p-9F), addend);
+          Tensor x = backend.allocate(1, 4);
+          backend.upload(std::vector<float>(4), x);
+          ResidualUpdate update;
+          update.residual = &x;
+          comm.all_reduce(site, addend, update);
+          std::vector<float> found(4);
+          backend.download(x, found);
+          return found[3];
+        };
+        for (const bool on : {true, false, true, false, false, true}) {
+          comm.set_rounding(on);
+          EXPECT_EQ(sum(kSum), on ? 2.0F : 2 + 0x1p-8F);
+          EXPECT_EQ(sum({SiteKind::mlp_out, 3}), 2 + 0x1p-8F);
+        }
+      },
+      options);
+}
+
+TEST(HostCommunicator, IsAsExactAsItsWorstRule) {
+  for (const auto& [rules, floats, fixed] :
+       std::vector<std::tuple<const char*, Exactness, Exactness>>{
+           {"shm-oneshot", Exactness::exact, Exactness::exact},
+           {"shm-oneshot,ring:bf16", Exactness::exact, Exactness::exact},
+           {"decode=shm-oneshot,ring", Exactness::reordered, Exactness::exact},
+           {"decode=direct:f16,ring", Exactness::approximate, Exactness::approximate}}) {
+    ThreadRankOptions options;
+    options.allreduce = rules;
+    run_ranks(
+        2,
+        [&](int, Communicator& comm, Backend&) {
+          EXPECT_EQ(comm.exactness(), floats) << rules;
+          EXPECT_EQ(comm.exactness(true), fixed) << rules;
+        },
+        options);
+  }
+}
+
 TEST(HostCommunicator, RecordsEveryCall) {
   run_ranks(2, [](int rank, Communicator& comm, Backend& backend) {
     *comm.log() = CallLog(16, 4);
@@ -331,6 +379,37 @@ TEST(HostCommunicator, RecordsEveryCall) {
     }
     EXPECT_EQ(comm.log()->steps.size(), 1U);
   });
+}
+
+// Where a rank can tell when all had entered, that is after each of them had.
+TEST(HostCommunicator, TellsWaitingFromMovingWhereItCan) {
+  constexpr int kRanks = 3, kSums = 20;
+  for (const auto& [rules, tells] : std::vector<std::pair<const char*, bool>>{
+           {"shm-oneshot", true}, {"shm-oneshot:bf16", false}, {"ring", false}}) {
+    ThreadRankOptions options;
+    options.allreduce = rules;
+    std::array<CallLog, kRanks> logs;
+    run_ranks(
+        kRanks,
+        [&](int rank, Communicator& comm, Backend& backend) {
+          *comm.log() = CallLog(kSums, 1);
+          for (int i = 0; i < kSums; ++i) reduce(comm, backend, i % 2 == 0 ? 8 : 60);
+          logs[static_cast<std::size_t>(rank)] = *comm.log();
+        },
+        options);
+    for (std::size_t i = 0; i < kSums; ++i) {
+      for (const CallLog& log : logs) {
+        const CallRecord& sum = log.calls[i];
+        EXPECT_EQ(sum.wait >= 0, tells) << rules;
+        EXPECT_LE(sum.wait, sum.end - sum.start);
+        for (const CallLog& other : logs) {
+          if (tells && ticks_are_tsc()) {
+            EXPECT_GE(sum.start + sum.wait, other.calls[i].start);
+          }
+        }
+      }
+    }
+  }
 }
 
 // Two sums under way at once, in the order of a model's two lanes.
