@@ -81,6 +81,8 @@ struct CallLog {
   RecordRing<CallRecord> calls;
   RecordRing<StepRecord> steps;
   StepMark step;  ///< the current one
+  /// Calls that can tell also record when all had entered: one more reading of the clock.
+  bool tells_wait = false;
 
   CallLog() = default;
   explicit CallLog(std::size_t n_calls, std::size_t n_steps = 0) : calls(n_calls), steps(n_steps) {}

@@ -157,7 +157,8 @@ void HostCommunicator::all_reduce(Site site, const Tensor& addend, const Residua
   } else {
     reduce_in_chunks(*reducer, call, addend,
                      [&](std::span<const Tensor> addends, std::int64_t first, std::int64_t last) {
-                       if (first == 0 && reducer->only_waits()) recorded.all_entered();
+                       if (first == 0 && log_.tells_wait && reducer->only_waits())
+                         recorded.all_entered();
                        update_residual_rows(backend_, addends, update, first, last);
                        backend_.synchronize();  // then the peers may overwrite what was read
                      });

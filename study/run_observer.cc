@@ -36,6 +36,7 @@ RunObserver::RunObserver(Communicator& comm, CallLog& log, RankIdentity who,
     log_.steps = RecordRing<StepRecord>(options_.steps);
   }
   if (options_.wanted()) comm_.record_device_calls(options_.calls);
+  log_.tells_wait = options_.live;  // the others have the ranks' entries on one clock
   log_.calls.clear();
   log_.steps.clear();
   first_ = run_ = TickAnchor::now();

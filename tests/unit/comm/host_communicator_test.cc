@@ -384,15 +384,19 @@ TEST(HostCommunicator, RecordsEveryCall) {
 // Where a rank can tell when all had entered, that is after each of them had.
 TEST(HostCommunicator, TellsWaitingFromMovingWhereItCan) {
   constexpr int kRanks = 3, kSums = 20;
-  for (const auto& [rules, tells] : std::vector<std::pair<const char*, bool>>{
-           {"shm-oneshot", true}, {"shm-oneshot:bf16", false}, {"ring", false}}) {
+  for (const auto& [rules, asked, tells] :
+       std::vector<std::tuple<const char*, bool, bool>>{{"shm-oneshot", true, true},
+                                                        {"shm-oneshot", false, false},
+                                                        {"shm-oneshot:bf16", true, false},
+                                                        {"ring", true, false}}) {
     ThreadRankOptions options;
     options.allreduce = rules;
     std::array<CallLog, kRanks> logs;
     run_ranks(
         kRanks,
-        [&](int rank, Communicator& comm, Backend& backend) {
+        [&, asked = asked](int rank, Communicator& comm, Backend& backend) {
           *comm.log() = CallLog(kSums, 1);
+          comm.log()->tells_wait = asked;
           for (int i = 0; i < kSums; ++i) reduce(comm, backend, i % 2 == 0 ? 8 : 60);
           logs[static_cast<std::size_t>(rank)] = *comm.log();
         },

@@ -102,6 +102,7 @@ TEST(RunObserver, AsksNobodyForALiveLine) {
   run_ranks(2, [](int rank, Communicator& comm, Backend&) {
     CallLog log;  // the observer gives it memory
     RunObserver observer(comm, log, {.host = "here", .cores = "0", .machine = ""}, {.live = true});
+    EXPECT_TRUE(log.tells_wait);
     run_passes(comm, log, 2);
     if (rank == 0) {
       EXPECT_THAT(observer.live_line(2), testing::StartsWith("tok 2  "));
