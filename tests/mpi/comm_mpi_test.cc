@@ -126,6 +126,8 @@ TEST_P(Transports, MixedCallsInRandomOrder) {
 
 TEST_P(Transports, AMissingRankIsNamed) {
   if (g_world->size() == 1) GTEST_SKIP() << "one rank misses nobody";
+  if (!names_the_missing(GetParam().way) && GetParam().way.rules != "ring")
+    GTEST_SKIP() << "as ring: some rank waits 5 s longer";
   const auto comm = make(0.3);
   const int absent = g_world->size() - 1;
   check_exact_sums(*comm, *backend_, 1, 8);
@@ -154,7 +156,7 @@ TEST_P(Transports, AMissingRootIsNamed) {
 
 TEST_P(Transports, RanksOutOfStepAreAnErrorAndNotWrongData) {
   if (g_world->size() == 1) GTEST_SKIP() << "one rank is always in step";
-  if (GetParam().way.rules == "mpi") GTEST_SKIP() << "the library's messages are its own";
+  if (!names_the_missing(GetParam().way)) GTEST_SKIP() << "only some neighbours can see it";
   const auto comm = make(1);
   comm->barrier(kSum);
   const std::string error = error_of([&] {
