@@ -10,7 +10,12 @@
 namespace shardlm {
 namespace {
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr int kRanks[] = {1, 3,
+                          5};  // what races would race here: bits are the other builds' matter
+#else
 constexpr int kRanks[] = {1, 2, 3, 4, 5, 8};
+#endif
 constexpr std::int64_t kIds = 301;
 
 ModelConfig shape(std::int64_t n_embd, std::int64_t n_head, std::int64_t n_inner) {
