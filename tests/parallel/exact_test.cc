@@ -10,10 +10,12 @@
 namespace shardlm {
 namespace {
 
+// Under a sanitizer, which looks for races and not for bits: a few cases at a few rank counts.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr int kRanks[] = {1, 3,
-                          5};  // what races would race here: bits are the other builds' matter
+constexpr bool kFewCases = true;
+constexpr int kRanks[] = {1, 3};
 #else
+constexpr bool kFewCases = false;
 constexpr int kRanks[] = {1, 2, 3, 4, 5, 8};
 #endif
 constexpr std::int64_t kIds = 301;
@@ -146,6 +148,7 @@ TEST_P(Exact, logits_have_the_same_bits_on_any_ranks) {
 
 std::vector<ExactCase> exact_cases() {
   std::vector<ExactCase> cases;
+  if (kFewCases) return {{99, 3, 150, DType::f32, DType::i8}, {160, 2, 200, DType::q8, DType::f16}};
   for (const DType weights : {DType::f32, DType::bf16, DType::f16, DType::q8, DType::q4}) {
     cases.push_back({256, 4, 1024, weights, DType::f32});  // heads of 64
     cases.push_back({210, 7, 700, weights, DType::bf16});  // of 30: no 8 ranks have one each
