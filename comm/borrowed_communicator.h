@@ -1,5 +1,5 @@
-// A communicator that someone else owns, for what wants to own its host's (make_gpu_communicator):
-// ranks of tests and tools keep theirs.
+// A communicator that someone else owns: for what wants to own its host's (make_gpu_communicator)
+// where ranks of tests and tools keep theirs, and as the base of layers that change a few calls.
 #pragma once
 
 #include "comm/communicator.h"
@@ -7,7 +7,7 @@
 namespace shardlm {
 
 /// Passes everything on to `to`, which lives longer.
-class BorrowedCommunicator final : public Communicator {
+class BorrowedCommunicator : public Communicator {
  public:
   explicit BorrowedCommunicator(Communicator& to) : to_(to) {}
   int rank() const override { return to_.rank(); }

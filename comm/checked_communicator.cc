@@ -63,23 +63,23 @@ void CheckedCommunicator::all_reduce(Site site, const Tensor& addend,
                                      const ResidualUpdate& update) {
   check_same({.rows = addend.rows(), .cols = addend.cols(), .dtype = addend.dtype()},
              Op::all_reduce, site);
-  to_.all_reduce(site, addend, update);
+  BorrowedCommunicator::all_reduce(site, addend, update);
 }
 
 void CheckedCommunicator::broadcast(Site site, std::vector<std::byte>& message, int root) {
   check_same({.root = root}, Op::broadcast, site);
-  to_.broadcast(site, message, root);
+  BorrowedCommunicator::broadcast(site, message, root);
 }
 
 void CheckedCommunicator::gather(Site site, std::span<const std::byte> mine,
                                  std::vector<std::vector<std::byte>>& all, int root) {
   check_same({.root = root}, Op::gather, site);
-  to_.gather(site, mine, all, root);
+  BorrowedCommunicator::gather(site, mine, all, root);
 }
 
 void CheckedCommunicator::barrier(Site site) {
   check_same({}, Op::barrier, site);
-  to_.barrier(site);
+  BorrowedCommunicator::barrier(site);
 }
 
 }  // namespace shardlm

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
+#include "comm/borrowed_communicator.h"
 #include "comm/call.h"
-#include "comm/communicator.h"
 
 namespace shardlm {
 
@@ -14,29 +14,19 @@ namespace shardlm {
 /// further call is named by control's deadline. Slow: two more collectives a call. Both
 /// communicators outlive this one and are two different ones, since a call of `to` may have begun
 /// before it is checked (addend()).
-class CheckedCommunicator final : public Communicator {
+class CheckedCommunicator final : public BorrowedCommunicator {
  public:
-  CheckedCommunicator(Communicator& to, Communicator& control) : to_(to), control_(control) {}
+  CheckedCommunicator(Communicator& to, Communicator& control)
+      : BorrowedCommunicator(to), control_(control) {}
 
-  int rank() const override { return to_.rank(); }
-  int size() const override { return to_.size(); }
-  std::string describe() const override { return to_.describe() + ", every collective checked"; }
-  std::optional<Tensor> addend(Site site, std::int64_t rows, std::int64_t cols,
-                               DType dtype) override {
-    return to_.addend(site, rows, cols, dtype);
+  std::string describe() const override {
+    return BorrowedCommunicator::describe() + ", every collective checked";
   }
   void all_reduce(Site site, const Tensor& addend, const ResidualUpdate& update) override;
   void broadcast(Site site, std::vector<std::byte>& message, int root) override;
   void gather(Site site, std::span<const std::byte> mine, std::vector<std::vector<std::byte>>& all,
               int root) override;
   void barrier(Site site) override;
-  Exactness exactness(bool fixed_point) const override { return to_.exactness(fixed_point); }
-  void set_rounding(bool on) override { to_.set_rounding(on); }
-  void begin_step(const StepMark& step) override { to_.begin_step(step); }
-  void end_step() override { to_.end_step(); }
-  CallLog* log() override { return to_.log(); }
-  void record_device_calls(std::size_t capacity) override { to_.record_device_calls(capacity); }
-  const CallLog* device_log() override { return to_.device_log(); }
   /// A replayed pass would make its calls unseen, and one in the background is a call at a time
   /// that no other rank knows: neither is done.
   bool recordable() const override { return false; }
@@ -58,7 +48,6 @@ class CheckedCommunicator final : public Communicator {
   static std::string difference(const std::vector<std::vector<std::byte>>& intents);
   void check_same(Intent mine, Op op, Site site);
 
-  Communicator& to_;
   Communicator& control_;
   std::uint64_t calls_ = 0;
 };

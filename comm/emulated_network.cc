@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "comm/borrowed_communicator.h"
 #include "comm/ticks.h"
 #include "comm/wait.h"
 
@@ -105,43 +106,21 @@ class EmulatedMeetings final : public Meetings {
   Delay delay_;
 };
 
-class SlowRank final : public Communicator {
+class SlowRank final : public BorrowedCommunicator {
  public:
   SlowRank(Communicator& to, const Emulation& emulation, NetworkClock& clock)
-      : to_(to), clock_(clock) {
+      : BorrowedCommunicator(to), clock_(clock) {
     if (to.rank() == emulation.slow_rank)
       late_ns_ = static_cast<std::int64_t>(emulation.slow_us * 1e3);
   }
-  int rank() const override { return to_.rank(); }
-  int size() const override { return to_.size(); }
-  std::string describe() const override { return to_.describe(); }
-  std::optional<Tensor> addend(Site site, std::int64_t rows, std::int64_t cols,
-                               DType dtype) override {
-    return to_.addend(site, rows, cols, dtype);
-  }
   void all_reduce(Site site, const Tensor& addend, const ResidualUpdate& update) override {
     come_late();
-    to_.all_reduce(site, addend, update);
+    BorrowedCommunicator::all_reduce(site, addend, update);
   }
-  bool overlaps() const override { return to_.overlaps(); }
   void start_all_reduce(Site site, const Tensor& addend) override {
     come_late();
-    to_.start_all_reduce(site, addend);
+    BorrowedCommunicator::start_all_reduce(site, addend);
   }
-  void finish_all_reduce(const ResidualUpdate& update) override { to_.finish_all_reduce(update); }
-  void broadcast(Site site, std::vector<std::byte>& message, int root) override {
-    to_.broadcast(site, message, root);
-  }
-  void gather(Site site, std::span<const std::byte> mine, std::vector<std::vector<std::byte>>& all,
-              int root) override {
-    to_.gather(site, mine, all, root);
-  }
-  void barrier(Site site) override { to_.barrier(site); }
-  Exactness exactness(bool fixed_point) const override { return to_.exactness(fixed_point); }
-  void set_rounding(bool on) override { to_.set_rounding(on); }
-  void begin_step(const StepMark& step) override { to_.begin_step(step); }
-  void end_step() override { to_.end_step(); }
-  CallLog* log() override { return to_.log(); }
   /// A replayed pass would not be held up.
   bool recordable() const override { return false; }
 
@@ -150,7 +129,6 @@ class SlowRank final : public Communicator {
     if (late_ns_ > 0) clock_.wait_until_ns(clock_.now_ns() + late_ns_);
   }
 
-  Communicator& to_;
   NetworkClock& clock_;
   std::int64_t late_ns_ = 0;
 };

@@ -19,6 +19,9 @@ constexpr auto kSliceLost = 1ms;
 constexpr int kCrowdedWaits = 100;
 constexpr std::chrono::nanoseconds kShortestSleep = 50us;
 constexpr std::chrono::nanoseconds kLongestSleep = 1ms;
+// Who waits as long as this waits for a person, who does not notice the second millisecond.
+constexpr auto kIdleAfter = 250ms;
+constexpr std::chrono::nanoseconds kIdleSleep = 2ms;
 constexpr int kSpinsPerClock = 16;  // reading the clock costs about as much as a pause
 // Longer limits than this are none: the clock counts nanoseconds in 63 bits.
 constexpr double kLongestLimit_s = 1e9;
@@ -42,6 +45,7 @@ std::chrono::steady_clock::time_point after(double seconds) {
 
 Backoff::Backoff(Waiter& waiter, double limit_s)
     : waiter_(waiter),
+      hook_(PauseHook::current()),
       spins_(!waiter.oversubscribed_),
       yields_(waiter.crowded_waits_ == 0),
       start_(Clock::now()),
@@ -50,8 +54,7 @@ Backoff::Backoff(Waiter& waiter, double limit_s)
 }
 
 bool Backoff::pause() {
-  if (PauseHook* const hook = PauseHook::current(); hook != nullptr && hook->pause())
-    return Clock::now() < deadline_;
+  if (hook_ != nullptr && hook_->pause()) return Clock::now() < deadline_;
   if (spins_) {
     relax_core();
     if (++spun_ % kSpinsPerClock != 0) return true;
@@ -64,8 +67,8 @@ bool Backoff::pause() {
   if (yields_ && waited < (waiter_.oversubscribed_ ? kYieldForOversubscribed : kYieldFor)) {
     yield(now);
   } else {
-    const auto step =
-        std::clamp<std::chrono::nanoseconds>(waited / 16, kShortestSleep, kLongestSleep);
+    const auto longest = waited < kIdleAfter ? kLongestSleep : kIdleSleep;
+    const auto step = std::clamp<std::chrono::nanoseconds>(waited / 16, kShortestSleep, longest);
     std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(step, deadline_ - now));
   }
   return true;

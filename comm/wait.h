@@ -5,6 +5,8 @@
 
 namespace shardlm {
 
+class PauseHook;
+
 /// How one rank waits, and what its waits so far have taught it of the machine.
 class Waiter {
  public:
@@ -19,11 +21,12 @@ class Waiter {
 
 /// The pauses of one wait. First it spins (about 30 us, the time of an all-reduce), then it gives
 /// the core away at each step (milliseconds, the time that ranks differ in a prefill), then it
-/// sleeps in steps that grow with the time waited, from 50 us to 1 ms: an idle rank uses well below
-/// 5 % of a core and is awake about 1 ms after it is called. With more ranks than cores a spinning
-/// rank would hold up the one it waits for: it yields at once and sleeps early. A yield that costs
-/// a time slice tells of busy strangers, who would take one each time: it is then left out for a
-/// while, since the kernel is quicker to wake a sleeper than to come back to one that yields.
+/// sleeps in steps that grow with the time waited, from 50 us to 1 ms, and 2 ms after a quarter of
+/// a second: an idle rank uses well below 5 % of a core and is awake about 2 ms after it is called.
+/// With more ranks than cores a spinning rank would hold up the one it waits for: it yields at once
+/// and sleeps early. A yield that costs a time slice tells of busy strangers, who would take one
+/// each time: it is then left out for a while, since the kernel is quicker to wake a sleeper than
+/// to come back to one that yields.
 class Backoff {
  public:
   /// `limit_s`: seconds from now to the deadline; 0 or less: none.
@@ -41,6 +44,7 @@ class Backoff {
   void yield(Clock::time_point now);
 
   Waiter& waiter_;
+  PauseHook* hook_;  ///< of this thread: where the wait is one of a work in the background
   bool spins_;
   bool yields_;
   int spun_ = 0;

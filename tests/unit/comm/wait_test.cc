@@ -69,12 +69,7 @@ TEST(Wait, AnIdleRankUsesLessThanFivePercentOfACore) {
   constexpr double kSeconds = 2;  // the first spin, slow under a sanitizer, is a small part of it
   EXPECT_FALSE(wait_until([] { return false; }, waiter, kSeconds));
   const double used = seconds_of(CLOCK_THREAD_CPUTIME_ID) - start;
-#if defined(__SANITIZE_THREAD__)
-  constexpr double kShare = 0.2;  // each of the sleeps costs several times as much there
-#else
-  constexpr double kShare = 0.05;
-#endif
-  EXPECT_LT(used, kShare * kSeconds);
+  EXPECT_LT(used, 0.05 * kSeconds);
 }
 
 }  // namespace
