@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "base/error.h"
 #include "io/printable.h"
 #include "launcher/config_file.h"
@@ -12,7 +15,13 @@
 namespace shardlm {
 namespace {
 
-const CommandTable& named_command(std::span<const CommandTable> tables, const std::string& name) {
+// The command that the first word names, or the first two ("bench coll").
+const CommandTable& named_command(std::span<const CommandTable> tables,
+                                  std::span<const std::string> words) {
+  if (words.size() > 1) {
+    if (const auto* table = find_command(tables, words[0] + " " + words[1])) return *table;
+  }
+  const std::string& name = words[0];
   if (const CommandTable* table = find_command(tables, name)) return *table;
   std::vector<std::string> names;
   for (const CommandTable& table : tables) names.push_back(table.name);
@@ -21,6 +30,15 @@ const CommandTable& named_command(std::span<const CommandTable> tables, const st
          {.expected = fmt::format("a sub-command first ({})", fmt::join(names, ", ")),
           .found = printable(name),
           .where = "shardlm"});
+  }
+  std::vector<std::string> longer;
+  std::ranges::copy_if(names, std::back_inserter(longer), [&](const std::string& known) {
+    return known.starts_with(name + " ");
+  });
+  if (!longer.empty()) {
+    fail(ExitCode::usage, {.expected = fmt::format("{}", fmt::join(longer, ", ")),
+                           .found = words.size() > 1 ? printable(words[1]) : "nothing",
+                           .where = "shardlm " + name});
   }
   fail(ExitCode::usage, {.what = "unknown sub-command " + printable(name),
                          .where = "shardlm",
@@ -88,8 +106,9 @@ Options parse_options(int argc, const char* const* argv) {
   }
   if (words[0] == "--help" || words[0] == "-h") return {HelpText{overview_help(tables)}, {}};
 
-  const CommandTable& table = named_command(tables, words[0]);
-  CommandLine line = read_command_line(tables, table, std::span(words).subspan(1));
+  const CommandTable& table = named_command(tables, words);
+  const auto words_of_name = static_cast<std::size_t>(1 + std::ranges::count(table.name, ' '));
+  CommandLine line = read_command_line(tables, table, std::span(words).subspan(words_of_name));
   if (line.help) return {HelpText{command_help(table)}, {}};
 
   const std::string* const named = config_of(line.assignments);

@@ -34,6 +34,8 @@ TEST_P(CallTimes, TellSiteBytesAndTimes) {
         OnesCall call(rank, backend, 2, 9);
         call.run(comm, {SiteKind::dump});  // before: not in the log
         comm.record_calls(10);
+        // A clock is mapped to another's by reading both one after the other.
+        const std::int64_t slack_ns = 20'000'000;
         const std::int64_t before_ns = steady_ns();
         for (int i = 0; i < 3; ++i) {
           if (i < 2) comm.begin_step({static_cast<std::uint64_t>(i) + 5, Phase::decode, 1});
@@ -43,11 +45,10 @@ TEST_P(CallTimes, TellSiteBytesAndTimes) {
           call.run(comm, {SiteKind::mlp_out, i});
           backend.synchronize();
           if (i != 1) comm.end_step();
+          if (i == 0) std::this_thread::sleep_for(std::chrono::nanoseconds(slack_ns));
         }
         const CallLog& log = comm.call_log();
         ASSERT_EQ(log.calls.size(), 3U);
-        // A clock is mapped to another's by reading both one after the other.
-        const std::int64_t slack_ns = 20'000'000;
         for (int i = 0; i < 3; ++i) {
           const CallRecord& record = log.calls[static_cast<std::size_t>(i)];
           EXPECT_EQ(record.call.op, Op::all_reduce);
