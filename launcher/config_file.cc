@@ -1,82 +1,14 @@
 #include "launcher/config_file.h"
 
-#include <fmt/format.h>
-#include <yaml-cpp/yaml.h>
-
-#include <filesystem>
-#include <fstream>
-#include <map>
-#include <sstream>
-
 #include "base/error.h"
 #include "io/printable.h"
 #include "launcher/nearest_name.h"
+#include "launcher/yaml_document.h"
 
 namespace shardlm {
 namespace {
 
-constexpr std::size_t kLargestFile = 1 << 20;  // bytes; a model given as --config is no YAML
-
-std::string line_of(const YAML::Mark& mark) {
-  return mark.is_null() ? "" : fmt::format(":{}", mark.line + 1);
-}
-
-std::string read_bytes(const std::string& path) {
-  const auto refuse = [&](const std::string& what) {
-    fail(ExitCode::usage, {.what = what, .where = "--config " + path});
-  };
-  if (std::filesystem::is_directory(path)) refuse("is a folder, not a YAML file");
-  std::ifstream file(path, std::ios::binary);
-  if (!file) refuse("cannot be opened");
-  std::string bytes(kLargestFile + 1, '\0');
-  file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  if (file.bad()) refuse("cannot be read");
-  bytes.resize(static_cast<std::size_t>(file.gcount()));
-  if (bytes.size() > kLargestFile) refuse("is larger than 1 MiB, so hardly a configuration");
-  return bytes;
-}
-
-// yaml-cpp takes the end of the file for a missing closing quotation mark; an end of the document
-// inside of one is an error to it.
-void check_closed(const std::string& bytes, const std::string& path) {
-  try {
-    YAML::LoadAll(bytes + "\n...\n");
-  } catch (const YAML::Exception& error) {
-    fail(ExitCode::usage,
-         {.what = "not valid YAML: a quotation mark is not closed before the end of the file",
-          .where = path + line_of(error.mark)});
-  }
-}
-
-YAML::Node parse_document(const std::string& path) {
-  const std::string bytes = read_bytes(path);
-  try {
-    const std::vector<YAML::Node> documents = YAML::LoadAll(bytes);
-    check_closed(bytes, path);
-    if (documents.size() > 1) {
-      fail(ExitCode::usage, {.expected = "one YAML document",
-                             .found = std::to_string(documents.size()),
-                             .where = path + line_of(documents[1].Mark())});
-    }
-    return documents.empty() ? YAML::Node() : documents[0];
-  } catch (const YAML::Exception& error) {
-    fail(ExitCode::usage,
-         {.what = "not valid YAML: " + error.msg, .where = path + line_of(error.mark)});
-  }
-}
-
-std::string type_text(const YAML::Node& node) {
-  switch (node.Type()) {
-    case YAML::NodeType::Sequence:
-      return "a list";
-    case YAML::NodeType::Map:
-      return "a map";
-    case YAML::NodeType::Scalar:
-      return in_quotes(node.Scalar()) + (node.Tag() == "!" ? " in quotation marks" : "");
-    default:
-      return "nothing (put the word null in quotation marks if it is meant)";
-  }
-}
+constexpr const char* kKeys = "a map of option names and values";
 
 std::string expected_value(const OptionSpec& option) {
   switch (option.kind) {
@@ -145,8 +77,7 @@ class Values {
     if (plain && node.Tag() == "!") refuse(node);
     const std::string& text = node.Scalar();
     if (option_.kind != ValueKind::path || text.empty() || text == "-") return text;
-    const std::filesystem::path folder = std::filesystem::path(path_).parent_path();
-    return (folder / text).lexically_normal().string();
+    return path_beside(path_, text);
   }
 
   [[noreturn]] void refuse(const YAML::Node& node) const {
@@ -165,9 +96,9 @@ class Reader {
       : path_(path), tables_(tables), table_(table), scratch_tables_(command_tables(scratch_)) {}
 
   ConfigFile read() {
-    const YAML::Node root = parse_document(path_);
+    const YAML::Node root = read_yaml(path_, "--config " + path_);
     if (root.IsNull()) return {};
-    each_key(root, "the file",
+    each_key(path_, root, "the file", kKeys,
              [this](const std::string& key, const YAML::Mark& mark, const YAML::Node& value) {
                top_key(key, mark, value);
              });
@@ -175,36 +106,10 @@ class Reader {
   }
 
  private:
-  template <typename Visit>
-  void each_key(const YAML::Node& map, const std::string& what, Visit visit) {
-    if (!map.IsMap()) {
-      fail(ExitCode::usage, {.what = what,
-                             .expected = "a map of option names and values",
-                             .found = type_text(map),
-                             .where = path_ + line_of(map.Mark())});
-    }
-    std::map<std::string, int> lines;
-    for (const auto& entry : map) {
-      const YAML::Mark mark = entry.first.Mark();
-      if (!entry.first.IsScalar()) {
-        fail(ExitCode::usage, {.expected = "an option name",
-                               .found = type_text(entry.first),
-                               .where = path_ + line_of(mark)});
-      }
-      const std::string& key = entry.first.Scalar();
-      const auto [first, fresh] = lines.emplace(key, mark.line + 1);
-      if (!fresh) {
-        fail(ExitCode::usage, {.what = fmt::format("given twice, first in line {}", first->second),
-                               .where = place(key, mark)});
-      }
-      visit(key, mark, entry.second);
-    }
-  }
-
   // comm: {transport: shm, allreduce: ring} says the same as comm: shm and allreduce: ring.
   template <typename Visit>
   void each_in_comm(const YAML::Mark& mark, const YAML::Node& map, Visit visit) {
-    each_key(map, place("comm", mark),
+    each_key(path_, map, place("comm", mark), kKeys,
              [&](const std::string& key, const YAML::Mark& at, const YAML::Node& value) {
                const std::string name = key == "transport" ? "comm" : key;
                const OptionSpec* option = find_option(*find_command(tables_, "generate"), name);
@@ -255,7 +160,7 @@ class Reader {
   void section(const std::string& name, const YAML::Mark& mark, const YAML::Node& map) {
     if (map.IsNull()) return;
     const CommandTable& table = *find_command(tables_, name);
-    each_key(map, place(name, mark),
+    each_key(path_, map, place(name, mark), kKeys,
              [&](const std::string& key, const YAML::Mark& at, const YAML::Node& value) {
                section_key(table, key, at, value);
              });
@@ -295,14 +200,14 @@ class Reader {
 
   [[noreturn]] void refuse_key(const std::string& key, const YAML::Mark& mark,
                                const std::vector<std::string>& known, const std::string& owner) {
-    const bool negated = key == "no-stream";
-    fail(ExitCode::usage, {.what = "unknown key " + printable(key) + (owner.empty() ? "" : owner),
+    if (key != "no-stream") shardlm::refuse_key(path_, key, mark, known, owner);
+    fail(ExitCode::usage, {.what = "unknown key " + key + owner,
                            .where = path_ + line_of(mark),
-                           .remedy = negated ? "write stream: false" : suggestion(key, known, "")});
+                           .remedy = "write stream: false"});
   }
 
   std::string place(const std::string& key, const YAML::Mark& mark) const {
-    return path_ + line_of(mark) + ": " + printable(key);
+    return place_of(path_, key, mark);
   }
 
   std::string path_;

@@ -32,9 +32,8 @@ const CommandTable& named_command(std::span<const CommandTable> tables,
           .where = "shardlm"});
   }
   std::vector<std::string> longer;
-  std::ranges::copy_if(names, std::back_inserter(longer), [&](const std::string& known) {
-    return known.starts_with(name + " ");
-  });
+  std::ranges::copy_if(names, std::back_inserter(longer),
+                       [&](const std::string& known) { return known.starts_with(name + " "); });
   if (!longer.empty()) {
     fail(ExitCode::usage, {.expected = fmt::format("{}", fmt::join(longer, ", ")),
                            .found = words.size() > 1 ? printable(words[1]) : "nothing",
@@ -68,6 +67,12 @@ Options take(CommandSet&& set, const std::string& name) {
   keep("doctor", set.doctor);
   keep("bench", set.bench);
   keep("tune", set.tune);
+  keep("study plan", set.study_plan);
+  keep("study run", set.study_run);
+  keep("study resume", set.study_resume);
+  keep("study report", set.study_report);
+  keep("study compare", set.study_compare);
+  keep("launch", set.launch);
   keep("version", set.version);
   return options;
 }

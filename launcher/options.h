@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "comm/algorithm.h"
+#include "study/sweep/study_spec.h"
 
 namespace shardlm {
 
@@ -177,6 +178,44 @@ struct TuneOptions {
   double timeout_s = 60;  ///< how long a rank waits for another one
 };
 
+/// The part that the sub-commands of study share.
+struct StudyTarget {
+  std::string path = {};               ///< the study's YAML file, or its folder
+  std::string out = {};                ///< folder (of report: the file); empty: as the study says
+  std::optional<double> minutes = {};  ///< in the place of the study's budget
+  std::optional<LaunchSpec::By> by = {};
+};
+struct StudyPlanOptions {
+  SharedOptions shared = {};
+  StudyTarget study = {};
+};
+struct StudyRunOptions {
+  SharedOptions shared = {};
+  StudyTarget study = {};
+  bool stop_on_failure = false;
+};
+struct StudyResumeOptions {
+  SharedOptions shared = {};
+  StudyTarget study = {};
+  bool stop_on_failure = false;
+};
+struct StudyReportOptions {
+  SharedOptions shared = {};
+  StudyTarget study = {};
+};
+struct StudyCompareOptions {
+  SharedOptions shared = {};
+  std::vector<std::string> folders = {};
+};
+
+enum class LaunchFile { slurm, hostfile, rankfile };
+
+struct LaunchOptions {
+  SharedOptions shared = {};
+  std::string path = {};  ///< the study's YAML file
+  std::optional<LaunchFile> print = {};
+};
+
 struct VersionOptions {
   SharedOptions shared = {};
 };
@@ -188,7 +227,9 @@ struct HelpText {
 
 struct Options {
   std::variant<HelpText, GenerateOptions, ScoreOptions, TokenizeOptions, DetokenizeOptions,
-               PlanOptions, DumpOptions, DoctorOptions, BenchOptions, TuneOptions, VersionOptions>
+               PlanOptions, DumpOptions, DoctorOptions, BenchOptions, TuneOptions, StudyPlanOptions,
+               StudyRunOptions, StudyResumeOptions, StudyReportOptions, StudyCompareOptions,
+               LaunchOptions, VersionOptions>
       command;
   /// What a person should know about how the options were read (keys of the configuration file
   /// that this sub-command has no use for); one line each, to be logged as information.

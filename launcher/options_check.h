@@ -15,6 +15,12 @@ void check_complete(const DumpOptions& options);
 void check_complete(const DoctorOptions& options);
 void check_complete(const BenchOptions& options);
 void check_complete(const TuneOptions& options);
+void check_complete(const StudyPlanOptions& options);
+void check_complete(const StudyRunOptions& options);
+void check_complete(const StudyResumeOptions& options);
+void check_complete(const StudyReportOptions& options);
+void check_complete(const StudyCompareOptions& options);
+void check_complete(const LaunchOptions& options);
 void check_complete(const VersionOptions& options);
 
 }  // namespace shardlm

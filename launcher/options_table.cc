@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "launcher/options_parts.h"
+#include "launcher/study_options.h"
 
 namespace shardlm {
 namespace {
@@ -252,11 +253,22 @@ CommandTable version_command(VersionOptions& o) {
 }  // namespace
 
 std::vector<CommandTable> command_tables(CommandSet& set) {
-  return {generate_command(set.generate), score_command(set.score),
-          tokenize_command(set.tokenize), detokenize_command(set.detokenize),
-          plan_command(set.plan),         dump_command(set.dump),
-          doctor_command(set.doctor),     bench_command(set.bench),
-          tune_command(set.tune),         version_command(set.version)};
+  return {generate_command(set.generate),
+          score_command(set.score),
+          tokenize_command(set.tokenize),
+          detokenize_command(set.detokenize),
+          plan_command(set.plan),
+          dump_command(set.dump),
+          doctor_command(set.doctor),
+          bench_command(set.bench),
+          tune_command(set.tune),
+          study_plan_command(set.study_plan),
+          study_run_command(set.study_run),
+          study_resume_command(set.study_resume),
+          study_report_command(set.study_report),
+          study_compare_command(set.study_compare),
+          launch_command(set.launch),
+          version_command(set.version)};
 }
 
 }  // namespace shardlm

@@ -53,6 +53,12 @@ struct CommandSet {
   DoctorOptions doctor;
   BenchOptions bench;
   TuneOptions tune;
+  StudyPlanOptions study_plan;
+  StudyRunOptions study_run;
+  StudyResumeOptions study_resume;
+  StudyReportOptions study_report;
+  StudyCompareOptions study_compare;
+  LaunchOptions launch;
   VersionOptions version;
 };
 

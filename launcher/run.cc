@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <cstdlib>
 #include <iostream>
 #include <optional>
 #include <span>
@@ -25,6 +26,7 @@
 #include "launcher/options.h"
 #include "launcher/output.h"
 #include "launcher/session.h"
+#include "launcher/study_command.h"
 #include "launcher/tokenize_command.h"
 #include "launcher/version_command.h"
 
@@ -41,13 +43,24 @@ bool is_collective(const Options& options) {
          std::holds_alternative<TuneOptions>(options.command);
 }
 
+// Commands that start mpirun themselves, which would not work in a process that has started MPI.
+bool starts_jobs(std::string_view command) { return command == "study" || command == "launch"; }
+
+// One copy of such a command says that it is to be started alone; the others are quiet.
+[[noreturn]] void refuse_mpi_launcher(std::string_view command) {
+  fail(ExitCode::usage, {.what = "starts the ranks itself",
+                         .expected = "to be started without mpirun or srun",
+                         .found = "an MPI launcher",
+                         .where = fmt::format("shardlm {}", command)});
+}
+
 // MPI starts before the options are read, so that P ranks give one message about a bad option. It
 // does not start where it cannot matter: a command of one process, outside any MPI launcher.
 bool wants_mpi(int argc, char** argv) {
   constexpr std::array collective = {"generate", "score", "dump", "doctor", "bench", "tune"};
   const std::string_view command = argc > 1 ? argv[1] : "";
   if (std::find(collective.begin(), collective.end(), command) != collective.end()) return true;
-  return started_by_mpi_launcher();
+  return started_by_mpi_launcher() && !starts_jobs(command);
 }
 
 log::Level log_level(Verbosity verbosity) {
@@ -74,6 +87,18 @@ int run_alone(const Options& options) {
   if (const auto* o = std::get_if<DumpOptions>(&options.command))
     code = run_dump_diff(*o, std::cout);
   if (const auto* o = std::get_if<VersionOptions>(&options.command)) run_version(*o, std::cout);
+  if (const auto* o = std::get_if<StudyPlanOptions>(&options.command))
+    code = run_study_plan(*o, std::cout);
+  if (const auto* o = std::get_if<StudyRunOptions>(&options.command))
+    code = run_study_run(*o, std::cout);
+  if (const auto* o = std::get_if<StudyResumeOptions>(&options.command))
+    code = run_study_resume(*o, std::cout);
+  if (const auto* o = std::get_if<StudyReportOptions>(&options.command))
+    code = run_study_report(*o, std::cout);
+  if (const auto* o = std::get_if<StudyCompareOptions>(&options.command))
+    code = run_study_compare(*o, std::cout);
+  if (const auto* o = std::get_if<LaunchOptions>(&options.command))
+    code = run_launch(*o, std::cout);
   finish_output(std::cout);
   return code;
 }
@@ -154,7 +179,20 @@ int run_in_world(int argc, char** argv, MpiWorld& world) {
   return static_cast<int>(told.front());
 }
 
+// As the launcher tells it to a process that has not started MPI.
+bool is_later_rank() {
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"}) {
+    const char* rank = std::getenv(name);
+    if (rank != nullptr) return std::string_view(rank) != "0";
+  }
+  return false;
+}
+
 int run_without_world(int argc, char** argv) {
+  if (argc > 1 && starts_jobs(argv[1]) && started_by_mpi_launcher()) {
+    if (is_later_rank()) return static_cast<int>(ExitCode::usage);
+    refuse_mpi_launcher(argv[1]);
+  }
   const Options options = parse_options(argc, argv);
   log::init(0, 1, log_level(shared_options(options).verbosity));
   for (const std::string& note : options.notes) log::info(note);

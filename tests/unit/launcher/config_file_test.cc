@@ -160,7 +160,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadFile{"verbose: true\nquiet: true\n",
                 {"c.yaml:2: quiet: cannot stand beside", "c.yaml:1"}},
         BadFile{"config: other.yaml\n", {"c.yaml:1: config: a file cannot name a further file"}},
-        BadFile{"? [a]\n: 1\n", {"c.yaml:1: expected an option name, found a list"}},
+        BadFile{"? [a]\n: 1\n", {"c.yaml:1: expected a name, found a list"}},
         BadFile{"<<: {seed: 1}\n", {"unknown key <<"}}));
 
 INSTANTIATE_TEST_SUITE_P(

@@ -1,0 +1,115 @@
+#include "launcher/study_predictions.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/log.h"
+#include "launcher/stop_signal.h"
+#include "launcher/study_plan.h"
+#include "study/sweep/cell_command.h"
+#include "study/sweep/cells_file.h"
+#include "study/sweep/process.h"
+
+namespace shardlm {
+namespace {
+
+using Json = nlohmann::ordered_json;
+namespace fs = std::filesystem;
+
+// What of a cell its measurement on one rank must share.
+Factors of_one_rank(Factors factors) {
+  std::erase_if(factors, [](const auto& entry) { return of_communication(entry.first); });
+  factors["ranks"] = "1";
+  return factors;
+}
+
+class Predictor {
+ public:
+  Predictor(const SweepPlan& plan, fs::path folder, const std::vector<Json>& launches)
+      : plan_(plan), folder_(std::move(folder)), launches_(launches) {}
+
+  Json predict(const Cell& cell) {
+    const std::string from = one_rank_file(cell);
+    if (from.empty()) return without(cell, "the same on one rank is not measured");
+    const std::string file = calibration_of(cell);
+    if (file.empty()) return without(cell, "there is no calibration of this network");
+    std::vector<std::string> command = {own_program()};
+    for (const std::string& word :
+         predict_words(plan_.model, plan_.shape, cell.factors, file, from)) {
+      command.push_back(word);
+    }
+    const ProcessEnd end = run_process(
+        {.command = command, .env = plan_.env, .timeout_s = 60},
+        [](double) { return StopSignal::caught() != 0; }, [](int) {});
+    Json prediction = Json::parse(end.output, nullptr, /*allow_exceptions=*/false);
+    if (!end.ok() || !prediction.is_object()) return without(cell, end.messages);
+    Json line = {{"cell", cell.id}};
+    line.update(prediction);
+    line["command"] = command;
+    return line;
+  }
+
+ private:
+  static Json without(const Cell& cell, const std::string& why) {
+    return {{"cell", cell.id}, {"unpredicted", why}};
+  }
+
+  // The results of the cell's counterpart on one rank, in a file for predict.
+  std::string one_rank_file(const Cell& cell) const {
+    const Factors wanted = of_one_rank(cell.factors);
+    for (const Json& launch : launches_) {
+      if (launch.at("status") != "ok" || launch.at("kind") != "bench") continue;
+      const auto factors = launch.at("factors").get<Factors>();
+      if (ranks_of(factors) != 1 || of_one_rank(factors) != wanted) continue;
+      std::string lines;
+      for (const Json& result : launch.at("results")) lines += result.dump() + '\n';
+      const fs::path path =
+          folder_ / fmt::format("one-rank-{}.jsonl", launch.at("cell").get<std::string>());
+      if (!fs::exists(path)) write_whole_file(path, lines);
+      return path.string();
+    }
+    return "";
+  }
+
+  // The calibration of the cell's network.
+  std::string calibration_of(const Cell& cell) const {
+    bool first = true;
+    for (const Cell& other : plan_.cells) {
+      if (other.kind != CellKind::calibrate || !other.runs()) continue;
+      const fs::path path = folder_ / calibration_file(other, first);
+      first = false;
+      const bool same =
+          level_of(other.factors, "emulate", "none") == level_of(cell.factors, "emulate", "none");
+      if (same && fs::exists(path)) return path.string();
+    }
+    return "";
+  }
+
+  const SweepPlan& plan_;
+  fs::path folder_;
+  const std::vector<Json>& launches_;
+};
+
+}  // namespace
+
+void write_predictions(const SweepPlan& plan, const fs::path& folder,
+                       const std::vector<Json>& launches) {
+  Predictor predictor(plan, folder, launches);
+  std::string lines;
+  std::size_t predicted = 0, all = 0;
+  for (const Cell& cell : plan.cells) {
+    if (cell.kind != CellKind::bench || !cell.runs() || ranks_of(cell.factors) == 1) continue;
+    const Json line = predictor.predict(cell);
+    if (StopSignal::caught() != 0) return;  // they are made again
+    ++all;
+    predicted += !line.contains("unpredicted");
+    lines += line.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
+  }
+  write_whole_file(folder / "predictions.jsonl", lines);
+  log::info(
+      fmt::format("{} of {} cells are predicted, before any of them has run", predicted, all));
+}
+
+}  // namespace shardlm
