@@ -14,7 +14,7 @@ std::string name(CellKind kind);
 CellKind parse_cell_kind(const std::string& name);
 
 struct Cell {
-  std::string id;  ///< "c003"
+  std::string id = {};  ///< "c003"
   CellKind kind = CellKind::bench;
   Factors factors = {};
   std::vector<std::string> command = {};  ///< mpirun …, word by word

@@ -13,7 +13,8 @@ std::string meeting_refusal(const Factors& factors) {
   if (comm == "shm" && nodes > 1) return fmt::format("comm shm is for one node, not {}", nodes);
   const std::string rules = level_of(factors, "allreduce", "auto");
   if (rules == "auto" || rules == "table") return "";
-  for (const AllReduceRule& rule : parse_algorithm_table(rules).rules()) {
+  const AlgorithmTable table = parse_algorithm_table(rules);
+  for (const AllReduceRule& rule : table.rules()) {
     const Algorithm algorithm = rule.choice.algorithm;
     if (nodes > 1 && needs_one_node(algorithm)) {
       return fmt::format("{} is for one node, not {}", name(algorithm), nodes);
