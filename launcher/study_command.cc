@@ -101,26 +101,44 @@ void check_same(const SweepPlan& plan, const fs::path& folder, const std::string
 }
 
 void say_end(const SweepPlan& plan, const fs::path& folder, const RunSummary& summary,
-             std::ostream& out) {
+             const std::string& report, std::ostream& out) {
   out << fmt::format("study {}: {} of {} jobs done, {} failed\n", plan.study, summary.finished,
                      plan.order.size(), summary.failed);
   if (summary.left > 0) {
     out << fmt::format("{} jobs were not run: {}\n", summary.left, summary.why_left);
     out << fmt::format("go on with: shardlm study resume {}\n", folder.string());
   }
+  if (!report.empty()) out << "report: " << report << '\n';
 }
 
-int execute(const SweepPlan& plan, const fs::path& folder, const RunSettings& settings,
+nlohmann::ordered_json summary_json(const SweepPlan& plan, const fs::path& folder,
+                                    const RunSummary& summary, const std::string& report) {
+  return {{"study", plan.study},          {"folder", folder.string()}, {"jobs", plan.order.size()},
+          {"done", summary.finished},     {"failed", summary.failed},  {"left", summary.left},
+          {"why_left", summary.why_left}, {"report", report}};
+}
+
+// The report's file; empty if there is none.
+std::string report_at_the_end(const SweepPlan& plan, const fs::path& folder,
+                              const RunSummary& summary) {
+  std::string file;
+  if (!plan.report || summary.signal != 0 || summary.finished == summary.failed) return file;
+  const auto error = caught([&] { file = write_study_report(folder.string(), ""); });
+  if (error) log::warning(error->what());  // what was measured is kept all the same
+  return file;
+}
+
+int execute(const SweepPlan& plan, const fs::path& folder, const RunSettings& settings, bool json,
             std::ostream& out) {
   const RunSummary summary = run_study(plan, folder, settings);
-  say_end(plan, folder, summary, out);
+  const std::string report = report_at_the_end(plan, folder, summary);
+  if (json) {
+    out << summary_json(plan, folder, summary, report).dump() << '\n';
+  } else {
+    say_end(plan, folder, summary, report, out);
+  }
   finish_output(out);
   if (summary.signal != 0) StopSignal::obey();
-  if (plan.report && summary.finished > summary.failed) {
-    const auto error =
-        caught([&] { out << "report: " << write_study_report(folder.string(), "") << '\n'; });
-    if (error) log::warning(error->what());
-  }
   const bool stopped = settings.stop_on_failure && summary.failed > 0;
   const bool nothing = summary.finished > 0 && summary.failed == summary.finished;
   return stopped || nothing ? static_cast<int>(ExitCode::peer) : 0;
@@ -146,7 +164,8 @@ int run_study_run(const StudyRunOptions& options, std::ostream& out) {
     if (cell.runs()) continue;
     log::info(fmt::format("skips {} ({}): {}", cell.id, factors_text(cell.factors), cell.skipped));
   }
-  return execute(study.plan, study.folder, {.stop_on_failure = options.stop_on_failure}, out);
+  return execute(study.plan, study.folder, {.stop_on_failure = options.stop_on_failure},
+                 options.shared.json, out);
 }
 
 int run_study_resume(const StudyResumeOptions& options, std::ostream& out) {
@@ -156,19 +175,21 @@ int run_study_resume(const StudyResumeOptions& options, std::ostream& out) {
   check_same(plan, folder, yaml);
   return execute(plan, folder,
                  {.minutes = options.study.minutes, .stop_on_failure = options.stop_on_failure},
-                 out);
+                 options.shared.json, out);
 }
 
 int run_study_report(const StudyReportOptions& options, std::ostream& out) {
   std::string yaml;
   const fs::path folder = existing_folder(options.study, "", yaml);
-  out << write_study_report(folder.string(), options.study.out) << '\n';
+  const std::string file = write_study_report(folder.string(), options.study.out);
+  out << (options.shared.json ? nlohmann::json{{"report", file}}.dump() : file) << '\n';
   return 0;
 }
 
 int run_launch(const LaunchOptions& options, std::ostream& out) {
   const StudySpec spec = read_study_file(options.path);
-  out << launch_file(*options.print, spec, options.path);
+  const std::string text = launch_file(*options.print, spec, options.path);
+  out << (options.shared.json ? nlohmann::json{{"text", text}}.dump() + '\n' : text);
   return 0;
 }
 

@@ -30,21 +30,21 @@ class Predictor {
   Predictor(const SweepPlan& plan, fs::path folder, const std::vector<Json>& launches)
       : plan_(plan), folder_(std::move(folder)), launches_(launches) {}
 
-  Json predict(const Cell& cell) {
+  Json predict(const Cell& cell, const std::string& phase) {
     const std::string from = one_rank_file(cell);
-    if (from.empty()) return without(cell, "the same on one rank is not measured");
+    if (from.empty()) return without(cell, phase, "the same on one rank is not measured");
     const std::string file = calibration_of(cell);
-    if (file.empty()) return without(cell, "there is no calibration of this network");
+    if (file.empty()) return without(cell, phase, "there is no calibration of this network");
     std::vector<std::string> command = {own_program()};
     for (const std::string& word :
-         predict_words(plan_.model, plan_.shape, cell.factors, file, from)) {
+         predict_words(plan_.model, plan_.shape, cell.factors, phase, file, from)) {
       command.push_back(word);
     }
     const ProcessEnd end = run_process(
         {.command = command, .env = plan_.env, .timeout_s = 60},
         [](double) { return StopSignal::caught() != 0; }, [](int) {});
     Json prediction = Json::parse(end.output, nullptr, /*allow_exceptions=*/false);
-    if (!end.ok() || !prediction.is_object()) return without(cell, end.messages);
+    if (!end.ok() || !prediction.is_object()) return without(cell, phase, end.messages);
     Json line = {{"cell", cell.id}};
     line.update(prediction);
     line["command"] = command;
@@ -52,8 +52,8 @@ class Predictor {
   }
 
  private:
-  static Json without(const Cell& cell, const std::string& why) {
-    return {{"cell", cell.id}, {"unpredicted", why}};
+  static Json without(const Cell& cell, const std::string& phase, const std::string& why) {
+    return {{"cell", cell.id}, {"phase", phase}, {"unpredicted", why}};
   }
 
   // The results of the cell's counterpart on one rank, in a file for predict.
@@ -101,15 +101,17 @@ void write_predictions(const SweepPlan& plan, const fs::path& folder,
   std::size_t predicted = 0, all = 0;
   for (const Cell& cell : plan.cells) {
     if (cell.kind != CellKind::bench || !cell.runs() || ranks_of(cell.factors) == 1) continue;
-    const Json line = predictor.predict(cell);
-    if (StopSignal::caught() != 0) return;  // they are made again
-    ++all;
-    predicted += !line.contains("unpredicted");
-    lines += line.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
+    for (const std::string& phase : predicted_phases(cell.factors)) {
+      const Json line = predictor.predict(cell, phase);
+      if (StopSignal::caught() != 0) return;  // they are made again
+      ++all;
+      predicted += !line.contains("unpredicted");
+      lines += line.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
+    }
   }
   write_whole_file(folder / "predictions.jsonl", lines);
   log::info(
-      fmt::format("{} of {} cells are predicted, before any of them has run", predicted, all));
+      fmt::format("{} of {} times are predicted, before any of them is measured", predicted, all));
 }
 
 }  // namespace shardlm

@@ -144,7 +144,7 @@ std::vector<Factors> meetings(const std::vector<Factors>& cells,
 // One calibration for each network: on the most ranks that it meets with.
 std::vector<Factors> calibrations(const std::vector<Factors>& cells) {
   std::vector<Factors> found;
-  for (Factors& meeting : meetings(cells, {"ranks", "nodes", "threads", "emulate"})) {
+  for (Factors& meeting : meetings(cells, {"ranks", "nodes", "threads", "dtype", "emulate"})) {
     const auto same = std::ranges::find_if(found, [&](const Factors& other) {
       return level_of(other, "emulate", "none") == level_of(meeting, "emulate", "none");
     });
@@ -200,7 +200,7 @@ std::vector<Cell> make_cells(const StudySpec& spec) {
   };
   if (spec.calibrate) add(CellKind::calibrate, calibrations(all));
   add(CellKind::bench, all);
-  if (spec.coll) add(CellKind::coll, meetings(all, {"ranks", "nodes", "comm", "emulate"}));
+  if (spec.coll) add(CellKind::coll, meetings(all, {"ranks", "nodes", "emulate"}));
   skip_doubled(cells);
   return cells;
 }

@@ -58,12 +58,10 @@ void add_factors(Words& words, const Factors& factors) {
   if (ranks_of(factors) > 1) add_sums(words, factors);
 }
 
-// Of bench and of bench coll.
-void add_meeting(Words& words, const Factors& factors) {
-  for (const std::string name : {"comm", "emulate"}) {
-    const std::string level = level_of(factors, name, "none");
-    if (level != "none") add(words, name, level);
-  }
+// Of bench coll and of calibrate.
+void add_network(Words& words, const Factors& factors) {
+  const std::string network = level_of(factors, "emulate", "none");
+  if (network != "none") add(words, "emulate", network);
 }
 
 Words bench_words(const StudySpec& spec, const Cell& cell) {
@@ -86,7 +84,7 @@ Words coll_words(const StudySpec& spec, const Cell& cell) {
   if (!coll.bytes.empty()) add(words, "bytes", fmt::format("{}", fmt::join(coll.bytes, ",")));
   if (!coll.algorithms.empty())
     add(words, "algorithms", fmt::format("{}", fmt::join(coll.algorithms, ",")));
-  add_meeting(words, cell.factors);
+  add_network(words, cell.factors);
   add_given(words, "max-seconds", coll.max_seconds);
   add(words, "format", "jsonl");
   return words;
@@ -101,9 +99,10 @@ std::string calibration_file(const Cell& cell, bool first) {
 std::vector<std::string> calibrate_words(const StudySpec&, const Cell& cell,
                                          const std::string& file) {
   Words words = {"calibrate"};
-  const std::string threads = level_of(cell.factors, "threads", "0");
-  if (threads != "0") add(words, "threads", threads);
-  add_meeting(words, cell.factors);
+  for (const std::string name : {"threads", "dtype"}) {
+    if (cell.factors.contains(name)) add(words, name, cell.factors.at(name));
+  }
+  add_network(words, cell.factors);
   add(words, "out", std::string(kStudyFolder) + "/" + file);
   return words;
 }
@@ -113,15 +112,27 @@ std::vector<std::string> program_words(const StudySpec& spec, const Cell& cell) 
   return cell.kind == CellKind::bench ? bench_words(spec, cell) : coll_words(spec, cell);
 }
 
+std::vector<std::string> predicted_phases(const Factors& factors) {
+  Words phases;
+  if (level_of(factors, "generate", "64") != "0") phases.emplace_back("decode");
+  if (level_of(factors, "prompt", "128") != "0") phases.emplace_back("prefill");
+  return phases;
+}
+
 std::vector<std::string> predict_words(const std::string& model, const std::string& shape,
-                                       const Factors& factors, const std::string& file,
-                                       const std::string& from) {
-  Words words = {"predict", "--json", "--calibration", file, "--from", from};
+                                       const Factors& factors, const std::string& phase,
+                                       const std::string& file, const std::string& from) {
+  Words words = {"predict", "--json", "--calibration", file, "--from", from, "--phase", phase};
   add_model(words, model, shape, factors);
-  add(words, "ranks", level_of(factors, "ranks", "1"));
-  for (const std::string name : {"nodes", "threads", "dtype", "batch", "prompt", "generate"}) {
+  for (const std::string name : {"ranks", "nodes", "dtype", "kv-dtype", "batch", "prefill-chunk"}) {
     if (factors.contains(name)) add(words, name, factors.at(name));
   }
+  // Of decoding: the tokens that stand before, on average over the steps.
+  const std::string prompt = level_of(factors, "prompt", "128");
+  const int steps = std::stoi(level_of(factors, "generate", "64"));
+  add(words, "prompt", phase == "prefill" ? prompt : fmt::format("{}", 1 + steps / 2));
+  const std::string allreduce = level_of(factors, "allreduce", "auto");
+  if (allreduce != "auto" && allreduce != "table") add(words, "allreduce", allreduce);
   return words;
 }
 

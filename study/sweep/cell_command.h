@@ -22,9 +22,11 @@ std::string calibration_file(const Cell& cell, bool first);
 std::vector<std::string> calibrate_words(const StudySpec& spec, const Cell& cell,
                                          const std::string& file);
 
+/// What of a cell can be predicted: "decode", "prefill".
+std::vector<std::string> predicted_phases(const Factors& factors);
 /// `file`: the calibration, `from`: results of the same on one rank, both with their folders.
 std::vector<std::string> predict_words(const std::string& model, const std::string& shape,
-                                       const Factors& factors, const std::string& file,
-                                       const std::string& from);
+                                       const Factors& factors, const std::string& phase,
+                                       const std::string& file, const std::string& from);
 
 }  // namespace shardlm
