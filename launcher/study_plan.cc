@@ -43,7 +43,9 @@ class Planner {
       : spec_(spec), facts_(facts), program_(program) {}
 
   std::vector<Cell> cells() {
-    std::vector<Cell> cells = make_cells(spec_);
+    const bool here = spec_.launch.hosts.empty() && spec_.launch.by == LaunchSpec::By::mpirun;
+    std::vector<Cell> cells =
+        make_cells(spec_, here ? facts_.cores : std::numeric_limits<int>::max());
     bool first = true;
     for (Cell& cell : cells) {
       if (cell.runs()) cell.skipped = launch_refusal(spec_.launch, cell.factors);

@@ -186,6 +186,7 @@ void Runner::announce_budget() const {
 // A round is begun only if all of it fits, so that all cells have as many launches.
 bool Runner::fits(std::size_t i) {
   if (limit_s_ <= 0) return true;
+  if (spent_s_ == 0) return true;  // nothing is known but guesses
   const std::vector<double> expected = expected_seconds(plan_.cells, done_s_);
   const double free_s = limit_s_ - spent_s_;
   const LaunchRef& ref = order_[i];
@@ -293,7 +294,8 @@ bool Runner::launch(const LaunchRef& ref) {
   if (status == "failed") {
     how += end.signal ? fmt::format(", signal {}", *end.signal)
                       : fmt::format(", exit code {}", end.exit_code.value_or(0));
-    how += ": " + last_line(record.at("messages").get<std::string>());
+    const std::string message = last_line(record.at("messages").get<std::string>());
+    if (!message.empty()) how += ": " + message;
   }
   ++at_;  // for the estimate
   progress_->finish(how, remaining_s());

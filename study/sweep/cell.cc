@@ -141,8 +141,18 @@ std::vector<Factors> meetings(const std::vector<Factors>& cells,
   return found;
 }
 
-// One calibration for each network: on the most ranks that it meets with.
-std::vector<Factors> calibrations(const std::vector<Factors>& cells) {
+// The better of two ways to meet is that with more nodes and ranks, unless ranks would share cores.
+bool better_calibration(const Factors& one, const Factors& other, int cores) {
+  const auto crowded = [&](const Factors& f) {
+    return ranks_of(f) * std::max(1, threads_of(f)) > cores;
+  };
+  if (crowded(one) != crowded(other)) return crowded(other);
+  const auto size = [](const Factors& f) { return std::pair(nodes_of(f), ranks_of(f)); };
+  return crowded(one) ? size(one) < size(other) : size(one) > size(other);
+}
+
+// One calibration for each network.
+std::vector<Factors> calibrations(const std::vector<Factors>& cells, int cores) {
   std::vector<Factors> found;
   for (Factors& meeting : meetings(cells, {"ranks", "nodes", "threads", "dtype", "emulate"})) {
     const auto same = std::ranges::find_if(found, [&](const Factors& other) {
@@ -150,8 +160,7 @@ std::vector<Factors> calibrations(const std::vector<Factors>& cells) {
     });
     if (same == found.end()) {
       found.push_back(std::move(meeting));
-    } else if (std::pair(nodes_of(meeting), ranks_of(meeting)) >
-               std::pair(nodes_of(*same), ranks_of(*same))) {
+    } else if (better_calibration(meeting, *same, cores)) {
       *same = std::move(meeting);
     }
   }
@@ -186,7 +195,7 @@ bool of_communication(const std::string& factor) {
   return std::ranges::find(kNames, factor) != kNames.end();
 }
 
-std::vector<Cell> make_cells(const StudySpec& spec) {
+std::vector<Cell> make_cells(const StudySpec& spec, int cores) {
   const std::vector<Factors> all = Expansion(spec).all();
   std::vector<Cell> cells;
   const auto add = [&](CellKind kind, const std::vector<Factors>& combinations) {
@@ -198,7 +207,7 @@ std::vector<Cell> make_cells(const StudySpec& spec) {
       cells.push_back(std::move(cell));
     }
   };
-  if (spec.calibrate) add(CellKind::calibrate, calibrations(all));
+  if (spec.calibrate) add(CellKind::calibrate, calibrations(all, cores));
   add(CellKind::bench, all);
   if (spec.coll) add(CellKind::coll, meetings(all, {"ranks", "nodes", "emulate"}));
   skip_doubled(cells);

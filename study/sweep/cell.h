@@ -1,6 +1,7 @@
 // One combination of levels, and the job that measures it.
 #pragma once
 
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -26,8 +27,9 @@ struct Cell {
 
 /// The cells of a study in the order of its file: calibrations, those of `bench`, those of `bench
 /// coll`. Ids and factors only. A combination that equals an earlier one where they differ, since
-/// one rank makes no sums, is skipped.
-std::vector<Cell> make_cells(const StudySpec& spec);
+/// one rank makes no sums, is skipped. A network is calibrated on the most ranks that the study has
+/// on it, as long as `cores` are enough for them.
+std::vector<Cell> make_cells(const StudySpec& spec, int cores = std::numeric_limits<int>::max());
 
 /// True if the factor says how ranks meet, so that it means nothing on one rank.
 bool of_communication(const std::string& factor);

@@ -57,7 +57,8 @@ Measured measured_of(const StudyRecords& study) {
       if (!value.is_number()) continue;
       all.medians[{kind, factors, test_of(kind, result)}].push_back(value.get<double>());
       if (!all.environment.empty()) continue;
-      for (const auto& [key, fact] : result.value("environment", Json::object()).items()) {
+      const Json environment = result.value("environment", Json::object());
+      for (const auto& [key, fact] : environment.items()) {
         all.environment[key] = fact.is_string() ? fact.get<std::string>() : fact.dump();
       }
     }

@@ -135,7 +135,7 @@ launch: {{by: command, command: "{shlex.join(MPIRUN)} -n {{ranks}}"}}
         result = self.run_study(path)
         self.assertEqual(result.code, OK, result)
         self.assertIn(b"5 of 5 jobs done, 4 failed", result.out)
-        self.assertIn("failed, exit code 4: shardlm: error: it broke", result.err)
+        self.assertRegex(result.err, "failed, [0-9.]+ s, exit code 4: shardlm: error: it broke; ")
         end = {x["factors"]["ranks"]: (x["status"], x["exit_code"], x["signal"])
                for x in self.launches()}
         self.assertEqual(end["1"], ("ok", 0, None))
@@ -190,7 +190,7 @@ launch: {{by: command, command: "{shlex.join(MPIRUN)} -n {{ranks}}"}}
         for number in (signal.SIGINT, signal.SIGTERM):
             with self.subTest(number):
                 self.out = self.folder / str(number)
-                path = self.fake_study([1, 2], launches=2, delay=0.3)
+                path = self.fake_study([1, 2], launches=2, delay=0.2)
                 process = self.start("run", path, "--out", self.out)
                 self.wait_for_launches(process, 1)
                 jobs = children_of(process.pid)

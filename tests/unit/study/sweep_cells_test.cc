@@ -82,6 +82,16 @@ TEST(SweepCells, CollectivesAndCalibrationsForEachWayToMeet) {
                          "coll ranks=4 emulate=none", "coll ranks=4 emulate=latency_us=9"));
 }
 
+TEST(SweepCells, CalibratesWhereRanksHaveCoresOfTheirOwn) {
+  StudySpec spec = study_of({{"ranks", {"1", "4", "3", "2"}}, {"threads", {"1"}}});
+  spec.calibrate = true;
+  const auto ranks_with = [&](int cores) { return ranks_of(make_cells(spec, cores)[0].factors); };
+  EXPECT_EQ(ranks_with(8), 4);
+  EXPECT_EQ(ranks_with(3), 3);
+  EXPECT_EQ(ranks_with(2), 2);
+  EXPECT_EQ(ranks_with(1), 2);  // the least crowded
+}
+
 TEST(SweepOrder, FirstLaunchesOfAllComeBeforeSecondOnesAndSkippedNever) {
   std::vector<Cell> cells(20);
   cells[7].skipped = "because";
