@@ -162,7 +162,7 @@ TEST(StudyFile, RefusesLevelsThatBenchWouldNotTake) {
       {"ranks: [0]", "ranks"},
       {"ranks: [1, 1]", "each level once, found 1 twice"},
       {"ranks: []", "a level or a list"},
-      {"ranks: [[1]]", "a level of"},
+      {"ranks: [[1]]", "a whole number, found a list"},
       {"rank: 1", "unknown factor rank; did you mean ranks?"},
       {"temperature: 1", "unknown factor temperature"},
       {"dtype: f33", "f32"},
