@@ -11,7 +11,7 @@ constexpr double kStart_s = 0.9, kStartOfRank_s = 0.05;
 constexpr double kCoreBytesPerS = 6e9, kCoreFlopsPerS = 15e9, kLoadBytesPerS = 1e9;
 constexpr double kReadBandwidth_s = 0.5;  // what bench measures before and after a model
 constexpr double kCall_s = 20e-6;         // of an all-reduce
-constexpr double kRepetitionsByPrecision = 30;
+constexpr double kRepetitionsByPrecision = 60, kMostSeconds = 10;  // bench's own
 constexpr double kCollSize_s = 1, kCalibration_s = 8;
 
 double bytes_of(const std::string& dtype) {
@@ -39,12 +39,12 @@ struct Bench {
 
   double test_s(double once_s) const {
     const RepeatSpec& repeat = spec.repeat;
-    double repetitions = static_cast<double>(repeat.repetitions.value_or(5));
-    if (repeat.ci_width) repetitions = std::max(repetitions, kRepetitionsByPrecision);
-    if (repeat.most) repetitions = std::min(repetitions, static_cast<double>(*repeat.most));
-    double all_s = repetitions * once_s;
-    if (repeat.max_seconds) all_s = std::min(all_s, *repeat.max_seconds);
-    return all_s + static_cast<double>(repeat.warmup.value_or(1)) * once_s;
+    const auto least = static_cast<double>(repeat.repetitions.value_or(5));
+    const auto most = static_cast<double>(repeat.most.value_or(200));
+    const double precise = std::clamp(kRepetitionsByPrecision, std::min(least, most), most);
+    const double in_time = repeat.max_seconds.value_or(kMostSeconds) / once_s;
+    const double repetitions = std::max(least, std::min(precise, in_time));
+    return (repetitions + static_cast<double>(repeat.warmup.value_or(1))) * once_s;
   }
 
   double seconds() const {
