@@ -40,7 +40,7 @@ class StudyReader {
                    {"factors", [this](const YamlValue& v) { read_factors(v); }},
                    {"design", [this](const YamlValue& v) { design_ = v; }},  // knows factors
                    {"coll", [this](const YamlValue& v) { read_coll(v); }},
-                   {"calibrate", [this](const YamlValue& v) { spec_.calibrate = v.flag(); }},
+                   {"calibrate", [this](const YamlValue& v) { read_calibrate(v); }},
                    {"predict", [this](const YamlValue& v) { read_predict(v); }},
                    {"repeat", [this](const YamlValue& v) { read_repeat(v); }},
                    {"launch", [this](const YamlValue& v) { read_launch(v); }},
@@ -194,6 +194,14 @@ class StudyReader {
           [&coll](const YamlValue& a) { coll.algorithms = a.texts("a list of algorithms", true); }},
          {"max_seconds",
           [&coll](const YamlValue& s) { coll.max_seconds = s.real(1e-3, kMostSeconds); }}});
+  }
+
+  void read_calibrate(const YamlValue& v) {
+    spec_.calibrate = v.is_map() || v.flag();
+    if (!v.is_map()) return;
+    v.map(" of calibrate", {{"seconds", [this](const YamlValue& s) {
+                               spec_.calibrate_seconds = s.real(1e-3, kMostSeconds);
+                             }}});
   }
 
   void read_predict(const YamlValue& v) {

@@ -96,13 +96,14 @@ std::string calibration_file(const Cell& cell, bool first) {
   return first ? "calibration.json" : "calibration-" + cell.id + ".json";
 }
 
-std::vector<std::string> calibrate_words(const StudySpec&, const Cell& cell,
+std::vector<std::string> calibrate_words(const StudySpec& spec, const Cell& cell,
                                          const std::string& file) {
   Words words = {"calibrate"};
   for (const std::string name : {"threads", "dtype"}) {
     if (cell.factors.contains(name)) add(words, name, cell.factors.at(name));
   }
   add_network(words, cell.factors);
+  add_given(words, "seconds", spec.calibrate_seconds);
   add(words, "out", std::string(kStudyFolder) + "/" + file);
   return words;
 }

@@ -68,6 +68,7 @@ struct StudySpec {
   Design design = {};
   std::optional<CollSpec> coll = {};
   bool calibrate = false, predict = false;
+  std::optional<double> calibrate_seconds = {};  ///< of each class of links
   RepeatSpec repeat = {};
   LaunchSpec launch = {};
   std::optional<double> budget_minutes = {};

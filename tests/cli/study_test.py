@@ -120,6 +120,33 @@ launch: {{by: command, command: "{shlex.join(MPIRUN)} -n {{ranks}}"}}
         self.assertIn(b"min..max", table.out)
         self.assertIn(b"0 faster, 0 slower, 3 no difference", table.out)
 
+    def test_predictions_are_made_before_they_are_measured(self):
+        path = self.write(f"""
+study: ahead
+model: {{shape: "{TINY}"}}
+factors: {{ranks: [2, 1], threads: 1, prompt: 8, generate: 4}}
+coll: {{bytes: [64], algorithms: [ring], max_seconds: 0.05}}
+calibrate: {{seconds: 0.05}}
+predict: true
+repeat: {{launches: 1, repetitions: 2, max_seconds: 0.1}}
+launch: {{by: command, command: "{shlex.join(MPIRUN)} -n {{ranks}}"}}
+""")
+        result = self.run_study(path)
+        self.assertEqual(result.code, OK, result)
+        self.assertIn(b"4 of 4 jobs done, 0 failed", result.out)
+        self.assertEqual([x["kind"] for x in self.launches()][:2], ["calibrate", "bench"])
+        self.assertEqual(self.launches()[1]["factors"]["ranks"], "1")
+        calibration = json.loads((self.out / "calibration.json").read_text())
+        lines = [json.loads(x) for x in (self.out / "predictions.jsonl").read_text().splitlines()]
+        self.assertEqual([x["phase"] for x in lines], ["decode", "prefill"], lines)
+        for line in lines:
+            self.assertNotIn("unpredicted", line)
+            self.assertEqual([p["ranks"] for p in line["points"]], [2])
+            self.assertGreater(line["points"][0]["tokens_per_s"], 0)
+        self.assertEqual(calibration["ranks"], 2)
+        page = (self.out / "report.html").read_text()
+        self.assertIn("ahead", page)
+
     def test_plan_runs_nothing(self):
         path = self.fake_study([1, 2], launches=3)
         result = self.study("plan", path, "--out", self.out)

@@ -66,7 +66,7 @@ design:
   around: {ranks: 2, emulate: "latency_us=100,gbit=1"}
   full: [[ranks, allreduce]]
 coll: {bytes: [64, 4096], algorithms: [ring, mpi], max_seconds: 0.2}
-calibrate: true
+calibrate: {seconds: 0.5}
 predict: true
 repeat: {launches: 6, repetitions: 10, warmup: 2, most: 50, ci_width: 0.05, max_seconds: 2, order: as-written, seed: 7}
 launch:
@@ -89,6 +89,7 @@ output: {dir: out, report: false}
   EXPECT_THAT(s.design.full, ElementsAre(ElementsAre("ranks", "allreduce")));
   EXPECT_THAT(s.coll->bytes, ElementsAre(64, 4096));
   EXPECT_TRUE(s.calibrate && s.predict);
+  EXPECT_EQ(s.calibrate_seconds, 0.5);
   EXPECT_EQ(s.repeat.launches, 6);
   EXPECT_EQ(s.repeat.most, 50);
   EXPECT_FALSE(s.repeat.random);
