@@ -118,7 +118,7 @@ void draw_series(Svg& svg, const Series& s, const XyChart& chart, const Frame& f
     const char* dash = s.line == Series::Line::dashed ? " dashed" : "";
     svg.path(line_path(s, chart, f), fmt::format("line {}{}", colour, dash));
   }
-  if (s.line == Series::Line::dashed || s.line == Series::Line::steps) return;
+  if (s.line != Series::Line::none && s.line != Series::Line::solid) return;
   for (const Point& p : s.points) {
     if (!drawable(p, chart)) continue;
     const double x = f.x.at(p.x);

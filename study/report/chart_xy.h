@@ -22,6 +22,7 @@ struct Series {
   enum class Line {
     none,    ///< points only: nothing lies between them
     solid,   ///< points joined
+    plain,   ///< the same without the points: a formula
     dashed,  ///< a model, a bound: no points
     steps,   ///< a distribution: no points
   };

@@ -42,8 +42,8 @@ class Table {
 /// A figure: what it shows, what it says, the picture, how to read it, the numbers.
 struct Figure {
   std::string id;
-  std::string title;                     ///< text
-  std::string reading;                   ///< HTML: the sentence that is computed from the data
+  std::string title = {};                ///< text
+  std::string reading = {};              ///< HTML: the sentence that is computed from the data
   std::vector<std::string> panels = {};  ///< HTML
   std::string caption = {};              ///< HTML: n, intervals, base case
   std::string tables = {};               ///< HTML

@@ -69,7 +69,8 @@ std::string signed_percent_text(double change) {
 std::string times_text(double factor) { return number_text(factor) + "×"; }
 
 std::string count_text(double n, const std::string& singular) {
-  return number_text(n, 6) + " " + singular + (n == 1 ? "" : "s");
+  const char* more = singular.ends_with("ch") ? "es" : "s";
+  return number_text(n, 6) + " " + singular + (n == 1 ? "" : more);
 }
 
 std::string list_text(const std::vector<std::string>& items) {
