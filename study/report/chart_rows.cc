@@ -34,9 +34,10 @@ std::string part_legend(const BarChart& chart) {
   std::string items;
   for (std::size_t i = 0; i < chart.parts.size(); ++i) {
     items += fmt::format(
-        "<li><svg class=\"key\" viewBox=\"0 0 26 14\" aria-hidden=\"true\"><rect class=\"bar {}\" "
-        "x=\"5\" y=\"1\" "
-        "width=\"14\" height=\"12\"/></svg>{}</li>\n",
+        "<li><svg class=\"key box\" viewBox=\"0 0 14 14\" aria-hidden=\"true\"><rect class=\"bar "
+        "{}\" "
+        "x=\"0\" y=\"0\" "
+        "width=\"14\" height=\"14\"/></svg>{}</li>\n",
         chart.classes[i], escaped(chart.parts[i]));
   }
   return "<ul class=\"legend\">\n" + items + "</ul>\n";
@@ -46,7 +47,10 @@ std::string part_legend(const BarChart& chart) {
 
 std::string bar_chart(const BarChart& chart) {
   constexpr double kRow = 30, kBar = 21;
-  const double left = label_width(chart.bars), right = kChartWidth - 78;
+  const double left = label_width(chart.bars);
+  std::size_t end = 0;
+  for (const Bar& b : chart.bars) end = std::max(end, b.end.size());
+  const double right = kChartWidth - 10 - kLetterWidth * static_cast<double>(end);
   double most = 0;
   for (const Bar& b : chart.bars)
     most = std::max(most, std::accumulate(b.parts.begin(), b.parts.end(), 0.0));

@@ -86,9 +86,8 @@ void draw_rules(Svg& svg, const XyChart& chart, const Frame& f) {
     if (!std::isfinite(r.value) || (s.logarithmic && r.value <= 0)) continue;
     const double at = s.at(r.value);
     if (r.vertical) {
-      svg.line(at, f.y.to, at, f.y.from, "rule");
-      const bool late = at > (f.x.from + f.x.to) / 2;
-      svg.text(at + (late ? -4 : 4), f.y.to + 9, r.label, "note", late ? "end" : "start");
+      svg.line(at, f.y.to - 8, at, f.y.from, "rule");
+      if (!r.label.empty()) svg.text(at - 4, f.y.to - 5, r.label, "note", "end");
     } else {
       svg.line(f.x.from, at, f.x.to, at, "rule");
       svg.text(f.x.to, at - 4, r.label, "note", "end");

@@ -13,12 +13,24 @@ std::string plural(const std::string& n, const std::string& thing) {
 
 using Setting = std::map<std::string, std::string>;
 
+// Ranks and nodes first, as people say it.
+std::vector<std::pair<std::string, std::string>> in_order(const Setting& setting) {
+  std::vector<std::pair<std::string, std::string>> all(setting.begin(), setting.end());
+  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
+    const auto place = [](const std::string& name) {
+      return name == "ranks" ? 0 : name == "nodes" ? 1 : 2;
+    };
+    return place(a.first) < place(b.first);
+  });
+  return all;
+}
+
 // What of each setting is not the same in all of them.
 std::vector<std::string> apart(const std::vector<const Setting*>& settings) {
   std::vector<std::string> labels;
   for (const Setting* s : settings) {
     std::vector<std::string> phrases;
-    for (const auto& [name, value] : *s) {
+    for (const auto& [name, value] : in_order(*s)) {
       const bool differs = std::any_of(settings.begin(), settings.end(), [&](const Setting* other) {
         const auto found = other->find(name);
         return found == other->end() || found->second != value;
@@ -45,14 +57,18 @@ std::vector<Group> group_rows(const std::vector<BenchRow>& rows,
     for (const std::string& name : varied) common.erase(name);
     const auto [found, fresh] = places.emplace(common, groups.size());
     if (fresh) groups.push_back({std::move(common), {}});
-    groups[found->second].rows.push_back(&row);
+    Rows& group = groups[found->second].rows;
+    const bool again = std::any_of(group.begin(), group.end(), [&](const BenchRow* other) {
+      return other->setting == row.setting;
+    });
+    if (!again) group.push_back(&row);
   }
   return groups;
 }
 
 std::string setting_phrase(const std::string& name, const std::string& value) {
   if (name == "ranks") return plural(value, "rank");
-  if (name == "nodes") return plural(value, "node");
+  if (name == "nodes") return value == "1" ? "" : plural(value, "node");
   if (name == "threads") return plural(value, "thread");
   if (name == "tokens") return plural(value, "token");
   if (name == "kind") return value;

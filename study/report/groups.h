@@ -17,7 +17,8 @@ struct Group {
   std::map<std::string, std::string> setting;  ///< what its rows have in common
   Rows rows;
 };
-/// Rows whose settings are equal but for the names in `varied`, in the order of the rows.
+/// Rows whose settings are equal but for the names in `varied`, in the order of the rows. Of a test
+/// that several cells made (decoding, where only prompts differ) the first cell's.
 std::vector<Group> group_rows(const std::vector<BenchRow>& rows,
                               const std::set<std::string>& varied);
 

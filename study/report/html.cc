@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
+#include <utility>
+
 #include "base/error.h"
 
 namespace shardlm::report {
@@ -109,8 +112,9 @@ void Table::row_html(std::vector<std::string> texts, std::string html) {
 std::string Table::html() const {
   std::string head;
   for (std::size_t i = 0; i < heads_.size(); ++i) {
-    head += fmt::format("<th scope=\"col\"{}>{}</th>", i < left_ ? "" : " class=\"n\"",
-                        escaped(heads_[i]));
+    head +=
+        fmt::format("<th scope=\"col\"{}>{}</th>",
+                    i < left_ || heads_[i] == "doubts" ? "" : " class=\"n\"", escaped(heads_[i]));
   }
   return fmt::format(
       "<div class=\"scroll\" role=\"region\" aria-label=\"{0}\" tabindex=\"0\"><table>\n"
@@ -127,13 +131,18 @@ std::string Table::details(std::string_view summary) const {
 std::string Figure::html() const {
   std::string out = fmt::format("<figure id=\"{}\">\n<h3>{}</h3>\n", id, escaped(title));
   if (!reading.empty()) out += paragraph("reading", reading);
-  if (!panels.empty()) {
-    out += "<div class=\"panels\">\n";
-    for (const std::string& panel : panels) out += "<div class=\"panel\">\n" + panel + "</div>\n";
-    out += "</div>\n";
+  out += legend;
+  std::string below = caption.empty() ? "" : "<figcaption>" + caption + "</figcaption>\n";
+  below += tables;
+  if (panels.empty()) return out + below + "</figure>\n";
+  out += "<div class=\"panels\">\n";
+  for (const std::string& panel : panels) out += "<div class=\"panel\">\n" + panel + "</div>\n";
+  // Beside a single picture there is room for what is said of it.
+  if (panels.size() % 2 == 1) {
+    out += "<div class=\"beside\">\n" + below + "</div>\n";
+    below.clear();
   }
-  if (!caption.empty()) out += "<figcaption>" + caption + "</figcaption>\n";
-  return out + tables + "</figure>\n";
+  return out + "</div>\n" + below + "</figure>\n";
 }
 
 }  // namespace shardlm::report

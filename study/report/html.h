@@ -21,7 +21,8 @@ std::string badge(std::string_view kind, std::string_view text);  ///< kind: "wa
 /// A table in a box that scrolls sideways by itself.
 class Table {
  public:
-  /// The first `left` columns are text (the rest numbers, on the right).
+  /// The first `left` columns are text, and one that is called "doubts"; the rest numbers, on the
+  /// right.
   Table(std::string caption, std::vector<std::string> heads, std::size_t left = 1);
   void row(std::vector<std::string> texts, std::string_view css_class = {});
   /// The last cell is finished HTML.
@@ -45,6 +46,7 @@ struct Figure {
   std::string title = {};                ///< text
   std::string reading = {};              ///< HTML: the sentence that is computed from the data
   std::vector<std::string> panels = {};  ///< HTML
+  std::string legend = {};               ///< HTML, of all panels
   std::string caption = {};              ///< HTML: n, intervals, base case
   std::string tables = {};               ///< HTML
   std::string html() const;

@@ -21,6 +21,19 @@ std::string grouped(const std::string& digits) {
   return text + digits.substr(end);
 }
 
+// "3.1e-06" -> "3.1×10⁻⁶", "1e-05" -> "10⁻⁵".
+std::string with_power(const std::string& text) {
+  static const char* const kRaised[] = {"⁰", "¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹"};
+  const std::size_t e = text.find('e');
+  if (e == std::string::npos) return text;
+  const std::string digits = text.substr(0, e);
+  std::string out = digits == "1" ? "10" : digits == "-1" ? "−10" : digits + "×10";
+  const int power = std::stoi(text.substr(e + 1));
+  if (power < 0) out += "⁻";
+  for (const char c : std::to_string(std::abs(power))) out += kRaised[c - '0'];
+  return out;
+}
+
 std::string with_unit(double value, const char* unit) { return number_text(value) + " " + unit; }
 
 }  // namespace
@@ -29,7 +42,10 @@ std::string number_text(double value, int digits) {
   if (!std::isfinite(value)) return kNone;
   if (value == 0) return "0";
   const double size = std::abs(value);
-  if (size >= 1e6 || size < 1e-4) return fmt::format("{:.{}e}", value, std::max(digits - 2, 0));
+  if (value == std::floor(value) && size < std::pow(10.0, std::max(digits, 6)))
+    return grouped(fmt::format("{:.0f}", value));
+  if (size >= 1e6 || size < 1e-3)
+    return with_power(fmt::format("{:.{}e}", value, std::max(digits - 2, 0)));
   // The place of the first digit once it is rounded: 9.996 has that of 10.0.
   const double rounded = std::stod(fmt::format("{:.{}e}", size, digits - 1));
   const int first = static_cast<int>(std::floor(std::log10(rounded)));
@@ -56,6 +72,7 @@ std::string time_text(double seconds) {
 
 std::string percent_text(const std::optional<double>& share) {
   if (!share || !std::isfinite(*share)) return kNone;
+  if (*share == 0) return "0 %";
   const double percent = *share * 100, size = std::abs(percent);
   if (size != 0 && size < 0.05) return number_text(percent, 1) + " %";
   return fmt::format("{:.{}f} %", percent, size < 10 ? 1 : 0);

@@ -59,17 +59,18 @@ figure{margin:0 0 34px;padding:0}
 figure+figure{padding-top:26px;border-top:1px solid var(--line)}
 .reading{margin:0 0 .9rem;max-width:72ch}
 .panels{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,400px),1fr));gap:18px 34px;align-items:start}
-.panel{min-width:0;max-width:500px}
+.panel{min-width:0;max-width:480px}
 .panel-title{margin:0 0 .3rem;font-weight:600;font-size:.9rem}
 figcaption,.note{color:var(--muted);font-size:.85rem;max-width:80ch;margin:.7rem 0 0}
 .legend{list-style:none;display:flex;flex-wrap:wrap;gap:.1rem .95rem;margin:0 0 .35rem;padding:0;font-size:.82rem;color:var(--ink)}
 .legend li{display:flex;align-items:center;gap:.4em;min-width:0;overflow-wrap:anywhere}
-.key{width:26px;height:14px;flex:none}
+.key{width:26px;height:14px;flex:none}.key.box{width:12px;height:12px}
+.beside{min-width:0}.beside>figcaption:first-child{margin-top:0}
 svg.chart{display:block;width:100%;height:auto;overflow:visible;font-family:system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",Arial,"Liberation Sans",sans-serif;font-variant-numeric:tabular-nums}
-svg text{fill:var(--ink);font-size:11.5px}
+svg text{fill:var(--ink);font-size:12px}
 svg text.title{font-size:12px;fill:var(--muted)}
-svg text.tick{font-size:11px;fill:var(--muted)}
-svg text.note{font-size:11px;fill:var(--muted);paint-order:stroke;stroke:var(--paper);stroke-width:3px}
+svg text.tick{font-size:11.5px;fill:var(--muted)}
+svg text.note{font-size:11.5px;fill:var(--muted);paint-order:stroke;stroke:var(--paper);stroke-width:3px}
 svg text.inbar{font-size:10.5px}
 text.inbar.compute{fill:var(--on-compute)}text.inbar.wait{fill:var(--on-wait)}text.inbar.transfer{fill:var(--on-transfer)}text.inbar.other{fill:var(--on-other)}
 .grid{stroke:var(--grid);stroke-width:1}.grid.minor{stroke-width:.5}.axis{stroke:var(--muted);stroke-width:1}
@@ -93,7 +94,7 @@ td.n,th.n{text-align:right;white-space:nowrap}thead th.n{white-space:normal}
 tr.doubt{background:color-mix(in srgb,var(--warn-b) 55%,transparent)}
 pre{overflow-x:auto;max-width:100%;background:var(--card);border:1px solid var(--line);border-radius:6px;padding:.8em 1em;font:12.5px/1.5 ui-monospace,SFMono-Regular,Menlo,Consolas,"Liberation Mono",monospace}
 dl.facts{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,230px),1fr));gap:0 26px;margin:0 0 1.4rem;font-size:.87rem}
-dl.facts div{border-bottom:1px solid var(--line);padding:.32em 0;min-width:0}
+dl.facts>div{border-bottom:1px solid var(--line);padding:.32em 0;min-width:0}
 dt{color:var(--muted);font-size:.78rem}dd{margin:0;overflow-wrap:anywhere}
 .hosts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,260px),1fr));gap:14px}
 .host{border:1px solid var(--line);border-radius:8px;background:var(--card);padding:10px 12px;min-width:0;overflow-wrap:anywhere}
@@ -106,7 +107,7 @@ input[type=range]{width:100%;margin:.2rem 0 .6rem;accent-color:var(--s0)}
 .presets{margin:.1rem 0 0;font-size:.85rem;color:var(--muted)}
 .absent{color:var(--muted);font-size:.9rem}
 footer{border-top:1px solid var(--line);padding-top:14px;padding-bottom:40px;color:var(--muted);font-size:.84rem}
-@media (max-width:560px){main,header.top,footer,nav{padding-left:16px;padding-right:16px}#theme{right:16px}
+@media (max-width:560px){svg text,svg text.title{font-size:13px}svg text.tick,svg text.note,svg text.label{font-size:12.5px}svg text.inbar,svg text.infield{font-size:11.5px}dl.facts{grid-template-columns:1fr 1fr;gap:0 18px}.reading,.why{font-size:.97rem}main,header.top,footer,nav{padding-left:16px;padding-right:16px}#theme{right:16px}
 nav ol{flex-wrap:nowrap;overflow-x:auto;white-space:nowrap}
 ul.warnings li{grid-template-columns:1fr;gap:.1rem}section{margin:38px 0}.tiles{grid-template-columns:1fr 1fr}}
 @page{margin:14mm}

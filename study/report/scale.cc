@@ -64,7 +64,7 @@ std::vector<Tick> log_ticks(double low, double high, int count) {
       if (value < low * (1 - 1e-9) || value > high * (1 + 1e-9)) continue;
       const bool named =
           digit == 1 ? power % every == 0 : decades < 2 && (digit == 2 || digit == 5);
-      if (named || every == 1) ticks.push_back({value, named ? number_text(value, 2) : ""});
+      if (named || every == 1) ticks.push_back({value, named ? number_text(value, 1) : ""});
     }
   }
   return ticks;

@@ -56,9 +56,14 @@ auto story_order(const Scaling& s) {
 // Where a rank count was measured on several numbers of nodes, a group for each number; a single
 // rank is the base of all of them.
 std::vector<Group> by_nodes(const Group& group) {
-  if (by_ranks(group.rows).size() == group.rows.size()) return {group};
-  std::set<int> nodes;
-  for (const BenchRow* row : group.rows) nodes.insert(row->nodes);
+  std::set<int> nodes, ranks;
+  std::set<std::pair<int, int>> pairs;
+  for (const BenchRow* row : group.rows) {
+    nodes.insert(row->nodes);
+    ranks.insert(row->ranks);
+    pairs.emplace(row->ranks, row->nodes);
+  }
+  if (pairs.size() == ranks.size()) return {group};
   std::vector<Group> parts;
   for (const int n : nodes) {
     Group part{group.setting, {}};

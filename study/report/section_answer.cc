@@ -16,7 +16,7 @@ std::string tile(const std::string& value, const std::string& what, const std::s
 }
 
 std::string item(const std::string& kind, const std::string& word, const std::string& html) {
-  return "<li>" + badge(kind, word) + " " + html + "</li>\n";
+  return "<li>" + badge(kind, word) + "<span>" + html + "</span></li>\n";
 }
 
 // What the best is compared with: the next best rank count.

@@ -88,7 +88,7 @@ std::string latency_panel(const std::string& id, const std::string& title, const
       .title = "Latency against message size, " + title,
       .description = "A line an algorithm, both axes logarithmic; dashed: the model.",
       .x = {.title = "message, bytes", .logarithmic = true, .ticks = byte_ticks(least, most)},
-      .y = {.title = "µs a call — " + title, .logarithmic = true},
+      .y = {.title = "µs a call", .logarithmic = true},
       .height = 300};
   for (auto& [name, points] : algorithms) {
     std::sort(points.begin(), points.end(), [](auto* a, auto* b) { return a->bytes < b->bytes; });
@@ -110,7 +110,7 @@ std::string latency_panel(const std::string& id, const std::string& title, const
     chart.series.push_back(std::move(measured));
     chart.series.push_back(std::move(model));
   }
-  return xy_chart(chart);
+  return paragraph("panel-title", escaped(title)) + xy_chart(chart);
 }
 
 std::string shared_legend(const std::map<std::string, int>& colours, bool models) {
@@ -252,8 +252,8 @@ std::string collectives_section(const Facts& facts) {
     }
   }
   const Panel& first = panels.begin()->first;
+  latency.legend = shared_legend(colours, models);
   latency.caption =
-      shared_legend(colours, models) +
       fmt::format("Medians over n ≥ {} launches of the median call ({}, {} buffers). ", least,
                   escaped(first.mode), escaped(first.buffers)) +
       (least >= 6

@@ -28,7 +28,7 @@ std::string environment(const Facts& facts) {
 }
 
 std::string study_facts(const Facts& facts) {
-  std::string html = "<dl class=\"facts key\">\n";
+  std::string html = "<dl class=\"facts\">\n";
   html += pair_html("method version", facts.method_version, false);
   html += pair_html("launches of a cell", number_text(facts.launches_asked, 6), false);
   html += pair_html("order", facts.seed.empty() ? "" : "random, seed " + facts.seed, false);

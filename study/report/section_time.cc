@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "study/report/chart_rows.h"
 #include "study/report/html.h"
@@ -85,18 +86,19 @@ std::string factor_table(const Bars& bars, const std::string& caption) {
   return table.details();
 }
 
-const BenchRow* most_ranks(const Bars& bars) {
-  const BenchRow* most = nullptr;
+// The one to speak of: the fastest, if possible of those without doubts.
+const BenchRow* fastest(const Bars& bars) {
+  const BenchRow* best = nullptr;
   for (const BenchRow* row : bars.rows) {
-    if (row->rank_times.size() > 1 && (most == nullptr || row->ranks > most->ranks)) most = row;
+    if (best == nullptr || std::pair(!row->doubtful(), row->rate.middle) >
+                               std::pair(!best->doubtful(), best->rate.middle))
+      best = row;
   }
-  return most;
+  return best;
 }
 
 std::string reading_of(const Bars& bars) {
-  const auto most = std::max_element(bars.rows.begin(), bars.rows.end(),
-                                     [](auto* a, auto* b) { return a->ranks < b->ranks; });
-  const BenchRow& row = **most;
+  const BenchRow& row = *fastest(bars);
   const StepTimes& t = *row.step;
   std::string text = fmt::format(
       "On {} a step of {} ms is {} computation; {} goes on waiting for other ranks and {} on "
@@ -155,7 +157,7 @@ std::string rank_reading(const BenchRow& row) {
 }
 
 std::string rank_figure(const BenchRow* row) {
-  if (row == nullptr) return {};
+  if (row == nullptr || row->rank_times.size() < 2) return {};
   BarChart chart{.id = "ranks-times",
                  .title = "Time of a step on each rank",
                  .description = "Stacked bars of compute, wait, transfer and other, one a rank.",
@@ -190,7 +192,7 @@ std::string rank_figure(const BenchRow* row) {
 std::string time_section(const Facts& facts) {
   const auto scalings = strong_scalings(facts);
   const Bars decode = bars_of(facts, scalings, true), prefill = bars_of(facts, scalings, false);
-  const BenchRow* ranks = most_ranks(decode.rows.empty() ? prefill : decode);
+  const BenchRow* ranks = fastest(decode.rows.empty() ? prefill : decode);
   return figure(decode, "time-decode", "A decoding step") + rank_figure(ranks) +
          figure(prefill, "time-prefill", "A prefill");
 }

@@ -88,7 +88,7 @@ std::string data_json(const Facts& facts, const WhatIf& w, const XyChart& chart)
   const Frame frame = frame_of(chart);
   json["x"] = scale_json(frame.x);
   json["y"] = scale_json(frame.y);
-  return script_safe(json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  return script_safe(json.dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace));
 }
 
 std::string slider(const std::string& id, const std::string& label, double low, double high,

@@ -72,7 +72,7 @@ std::string raw_json(const StudyData& study, bool thinned) {
     if (thinned) thin(launch);
     all["launches"].push_back(std::move(launch));
   }
-  return all.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return all.dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 
 std::string raw_data(const StudyData& study) {

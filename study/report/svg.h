@@ -11,7 +11,7 @@ namespace shardlm::report {
 /// letters stay legible on a phone.
 inline constexpr double kChartWidth = 400;
 /// What a letter of an axis takes at most, on average.
-inline constexpr double kLetterWidth = 6.6;
+inline constexpr double kLetterWidth = 7.2;
 
 std::string coordinate(double pixels);  ///< two decimals at most; never "nan"
 
