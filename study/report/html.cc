@@ -88,12 +88,17 @@ std::string badge(std::string_view kind, std::string_view text) {
 Table::Table(std::string caption, std::vector<std::string> heads, std::size_t left)
     : caption_(std::move(caption)), heads_(std::move(heads)), left_(left) {}
 
+bool Table::words(std::size_t column) const { return column < left_ || heads_[column] == "doubts"; }
+
 std::string Table::cells(const std::vector<std::string>& texts) const {
   std::string html;
   for (std::size_t i = 0; i < texts.size(); ++i) {
-    html += i == 0      ? "<th scope=\"row\">" + escaped(texts[i]) + "</th>"
-            : i < left_ ? "<td>" + escaped(texts[i]) + "</td>"
-                        : "<td class=\"n\">" + escaped(texts[i]) + "</td>";
+    const std::string text = escaped(texts[i]);
+    if (i == 0) {
+      html += "<th scope=\"row\">" + text + "</th>";
+    } else {
+      html += (words(i) ? "<td>" : "<td class=\"n\">") + text + "</td>";
+    }
   }
   return html;
 }
@@ -112,9 +117,8 @@ void Table::row_html(std::vector<std::string> texts, std::string html) {
 std::string Table::html() const {
   std::string head;
   for (std::size_t i = 0; i < heads_.size(); ++i) {
-    head +=
-        fmt::format("<th scope=\"col\"{}>{}</th>",
-                    i < left_ || heads_[i] == "doubts" ? "" : " class=\"n\"", escaped(heads_[i]));
+    head += fmt::format("<th scope=\"col\"{}>{}</th>", words(i) ? "" : " class=\"n\"",
+                        escaped(heads_[i]));
   }
   return fmt::format(
       "<div class=\"scroll\" role=\"region\" aria-label=\"{0}\" tabindex=\"0\"><table>\n"
@@ -132,15 +136,16 @@ std::string Figure::html() const {
   std::string out = fmt::format("<figure id=\"{}\">\n<h3>{}</h3>\n", id, escaped(title));
   if (!reading.empty()) out += paragraph("reading", reading);
   out += legend;
-  std::string below = caption.empty() ? "" : "<figcaption>" + caption + "</figcaption>\n";
-  below += tables;
+  const std::string said = caption.empty() ? "" : "<figcaption>" + caption + "</figcaption>\n";
+  std::string below = said + tables;
   if (panels.empty()) return out + below + "</figure>\n";
   out += "<div class=\"panels\">\n";
   for (const std::string& panel : panels) out += "<div class=\"panel\">\n" + panel + "</div>\n";
   // Beside a single picture there is room for what is said of it.
   if (panels.size() % 2 == 1) {
-    out += "<div class=\"beside\">\n" + below + "</div>\n";
-    below.clear();
+    const bool narrow = tables.empty() || tables.starts_with("<details");
+    out += "<div class=\"beside\">\n" + (narrow ? below : said) + "</div>\n";
+    below = narrow ? "" : tables;
   }
   return out + "</div>\n" + below + "</figure>\n";
 }

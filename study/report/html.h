@@ -33,6 +33,7 @@ class Table {
       std::string_view summary = "Data table") const;  ///< folded away; empty of no rows
 
  private:
+  bool words(std::size_t column) const;
   std::string cells(const std::vector<std::string>& texts) const;
   std::string caption_;
   std::vector<std::string> heads_;

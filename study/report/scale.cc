@@ -19,7 +19,7 @@ std::string linear_label(double value, double step) {
 }
 
 bool usable(double low, double high) {
-  return std::isfinite(low) && std::isfinite(high) && low <= high && high - low < 1e300;
+  return std::isfinite(low) && std::isfinite(high) && low <= high && high < 1e300 && low > -1e300;
 }
 
 }  // namespace

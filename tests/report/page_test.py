@@ -5,10 +5,11 @@ import json
 import re
 import unittest
 import xml.etree.ElementTree as ElementTree
+from functools import cache
 from html.parser import HTMLParser
 
 import make_study
-from pages import KINDS, folder_of, make_report, page_of, text_of
+from pages import KINDS, folder_of, make_report, text_of
 
 VOID = {"meta", "link", "input", "br", "img", "hr"}
 SVG = "{http://www.w3.org/2000/svg}"
@@ -70,6 +71,11 @@ class Page(HTMLParser):
         raise AssertionError(f"no table with the heads {heads}")
 
 
+@cache
+def read(kind):
+    return Page(text_of(kind))
+
+
 def charts(text):
     return re.findall(r"<svg xmlns.*?</svg>", text, re.DOTALL)
 
@@ -78,7 +84,7 @@ class WellFormed(unittest.TestCase):
     def test_html_closes_what_it_opens_and_refers_to_what_there_is(self):
         for kind in KINDS:
             with self.subTest(kind=kind):
-                page = Page(text_of(kind))
+                page = read(kind)
                 self.assertEqual(page.problems, [])
                 self.assertEqual(len(page.ids), len(set(page.ids)), "an id twice")
                 self.assertEqual(set(page.references) - set(page.ids), set())
@@ -97,7 +103,7 @@ class WellFormed(unittest.TestCase):
     def test_nothing_comes_from_outside(self):
         for kind in KINDS:
             with self.subTest(kind=kind):
-                page = Page(text_of(kind))
+                page = read(kind)
                 for tag, attrs in page.tags:
                     self.assertNotIn("src", attrs)
                     self.assertRegex(attrs.get("href") or "#", r"^(#|data:,$)")
@@ -108,22 +114,22 @@ class WellFormed(unittest.TestCase):
 
 class Content(unittest.TestCase):
     def test_raw_data_is_that_of_the_files(self):
-        data = json.loads(Page(text_of("full")).scripts["study-data"])
+        data = json.loads(read("full").scripts["study-data"])
         lines = (folder_of("full") / "cells.jsonl").read_text(encoding="utf-8").splitlines()
         self.assertEqual(data["launches"], [json.loads(x) for x in lines[:-1]])  # the last one is torn
         self.assertEqual(data["plan"], json.loads((folder_of("full") / "plan.json").read_text(encoding="utf-8")))
 
     def test_every_section_or_a_line_that_says_why_not(self):
         for kind in KINDS:
-            page = Page(text_of(kind))
+            page = read(kind)
             titles = {x for x in page.ids if re.fullmatch(r"s\d+", x)}
             missing = " ".join(page.words).count("it would need")
             self.assertEqual(len(titles) + missing, 12, kind)
-        self.assertEqual(" ".join(Page(text_of("full")).words).count("it would need"), 0)
+        self.assertEqual(" ".join(read("full").words).count("it would need"), 0)
 
     def test_medians_of_the_table_are_those_of_the_launches(self):
-        rows = Page(text_of("full")).table("curve", "Karp–Flatt")
-        data = json.loads(Page(text_of("full")).scripts["study-data"])
+        rows = read("full").table("curve", "Karp–Flatt")
+        data = json.loads(read("full").scripts["study-data"])
         for ranks in (1, 2, 3, 4):
             rates = sorted(r["tokens_per_s"] for x in data["launches"] for r in x["results"] if x["status"] == "ok"
                            and x["cell"] == f"c00{ranks - 1}" and r["kind"] == "decode")
@@ -136,18 +142,18 @@ class Content(unittest.TestCase):
                 self.assertAlmostEqual(low / rates[0], 1, delta=5e-3)
 
     def test_failed_skipped_and_torn_are_shown(self):
-        words = " ".join(Page(text_of("full")).words)
+        words = " ".join(read("full").words)
         for expected in ("12 heads are not divisible by 5 ranks", "ended after 120 s", "use a smaller --batch", "half written",
                          "exit code 5", "oversubscribed", "noisy", "approximate"):
             self.assertIn(expected, words)
 
     def test_no_interval_is_claimed_of_two_launches(self):
-        words = " ".join(" ".join(Page(text_of("small")).words).split())
+        words = " ".join(" ".join(read("small").words).split())
         self.assertIn("least and largest of 2 launches (too few for a confidence interval)", words)
         self.assertNotIn("95 % interval of the median over", words)
 
     def test_bytes_agree_with_the_formula_or_are_called_different(self):
-        rows = Page(text_of("full")).table("payload B: formula", "verdict")
+        rows = read("full").table("payload B: formula", "verdict")
         self.assertEqual({x["verdict"] for x in rows}, {"equal"})
         folder = folder_of("small").parent / "bytes"
         make_study.small(folder, 2)
@@ -172,7 +178,7 @@ class Content(unittest.TestCase):
 class Hostile(unittest.TestCase):
     def test_markup_in_names_stays_text(self):
         text = text_of("hostile")
-        page = Page(text)
+        page = read("hostile")
         self.assertEqual([t for t, _ in page.tags if t in ("img", "iframe", "object")], [])
         self.assertEqual(sorted(a.get("id", "code") for t, a in page.tags if t == "script"),
                          ["code", "study-data", "what-if-data"])
@@ -181,7 +187,7 @@ class Hostile(unittest.TestCase):
         self.assertIn("owned", " ".join(page.words), "the name is still shown")
 
     def test_broken_lines_are_told_of(self):
-        words = " ".join(Page(text_of("hostile")).words)
+        words = " ".join(read("hostile").words)
         self.assertIn("is no JSON object and was left out", words)
         self.assertIn("half written", words)
 
