@@ -62,6 +62,7 @@ struct BenchRow {
   std::size_t noisy = 0, oversubscribed = 0,
               open = 0;                    ///< launches; open: whose parts do not add up
   std::optional<double> parallel() const;  ///< load balance x serialisation x transfer efficiency
+  bool messages_only = false;              ///< nothing was computed (--compute none)
   bool doubtful() const { return noisy + oversubscribed > 0; }
   bool approximate() const { return exactness == "approximate"; }
 };
@@ -85,7 +86,7 @@ struct PredictedPoint {
   std::string algorithm = {};
 };
 struct Prediction {
-  std::string cell, source;
+  std::string cell, source, emulate;
   bool decode = true;
   double batch = 1, tokens = 1;
   std::vector<PredictedPoint> points = {};
@@ -97,6 +98,7 @@ struct Segment {
 };
 struct LinkClass {
   std::string name, transport;
+  std::string emulate = {};  ///< the network that the calibration was made over
   double pairs = 0;
   std::vector<Segment> segments = {};
   double per_message_s = 0;

@@ -108,7 +108,10 @@ std::optional<BenchRow> start_row(const LaunchResult& launch) {
   row.wire = text(r, "wire");
   row.overlap = text(r, "overlap");
   row.emulate = text(r, "emulate");
+  if (row.emulate == "none") row.emulate.clear();
   row.model = model_of(r);
+  const auto compute = launch.factors.find("compute");
+  row.messages_only = compute != launch.factors.end() && compute->second == "none";
   row.setting = setting_of(launch, row);
   return row;
 }

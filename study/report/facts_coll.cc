@@ -27,6 +27,7 @@ std::optional<CollRow> start_row(const LaunchResult& launch) {
   row.op = text(r, "op");
   row.algorithm = text(r, "algorithm");
   row.emulate = text(r, "emulate");
+  if (row.emulate == "none") row.emulate.clear();
   row.mode = text(r, "mode");
   row.buffers = text(r, "buffers");
   row.ranks = *ranks;

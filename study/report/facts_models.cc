@@ -1,5 +1,8 @@
+#include <map>
+
 #include "study/report/facts.h"
 #include "study/report/json_fields.h"
+#include "study/report/number_text.h"
 
 namespace shardlm::report {
 namespace {
@@ -24,6 +27,7 @@ std::optional<Prediction> prediction_of(const Json& json) {
   Prediction p;
   p.cell = text(json, "cell");
   p.source = text(json, "source");
+  p.emulate = text(json, "emulate");
   p.decode = text(json, "phase") != "prefill";
   p.batch = positive(json, "batch").value_or(1);
   p.tokens = positive(json, "tokens").value_or(1);
@@ -76,21 +80,35 @@ double gamma_of(const Json& calibration) {
   return gamma;
 }
 
+void take_classes(const Json& calibration, Facts& facts) {
+  const Json& classes = member(calibration, "classes");
+  if (!classes.is_array()) return;
+  for (const Json& one : classes) {
+    auto c = class_of(one);
+    if (!c) continue;
+    c->emulate = text(calibration, "emulate");
+    if (c->emulate == "none") c->emulate.clear();
+    facts.links.push_back(std::move(*c));
+  }
+}
+
 }  // namespace
 
 void gather_models(const StudyData& study, Facts& facts) {
+  std::map<std::string, std::size_t> unpredicted;
   for (const Json& line : study.predictions) {
-    if (auto p = prediction_of(line)) facts.predictions.push_back(std::move(*p));
-  }
-  if (facts.predictions.size() < study.predictions.size()) {
-    facts.notes.push_back("Some lines of predictions.jsonl have no usable points: left out.");
-  }
-  const Json& classes = member(study.calibration, "classes");
-  if (classes.is_array()) {
-    for (const Json& one : classes) {
-      if (auto c = class_of(one)) facts.links.push_back(std::move(*c));
+    if (auto p = prediction_of(line)) {
+      facts.predictions.push_back(std::move(*p));
+      continue;
     }
+    const std::string why = text(line, "unpredicted");
+    ++unpredicted[why.empty() ? "no usable points" : why];
   }
+  for (const auto& [why, n] : unpredicted)
+    facts.notes.push_back(count_text(static_cast<double>(n), "prediction") +
+                          " could not be made: " + why);
+  take_classes(study.calibration, facts);
+  for (const Json& calibration : study.more_calibrations) take_classes(calibration, facts);
   facts.gamma_s_per_byte = gamma_of(study.calibration);
   facts.calibration_hash = text(study.calibration, "hash");
 }

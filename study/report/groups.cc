@@ -102,12 +102,15 @@ std::string row_phrase(const BenchRow& row) {
   return text;
 }
 
+bool tells_speed(const BenchRow& row) { return !row.approximate() && !row.messages_only; }
+
 std::string doubts(const BenchRow& row) {
   std::vector<std::string> words;
   if (row.noisy > 0) words.push_back("noisy");
   if (row.oversubscribed > 0) words.push_back("more ranks than cores");
   if (!row.emulate.empty()) words.push_back("emulated link");
   if (row.approximate()) words.push_back("approximate sums");
+  if (row.messages_only) words.push_back("messages only, nothing computed");
   if (row.open > 0) words.push_back("times do not add up");
   std::string all;
   for (const std::string& word : words) all += (all.empty() ? "" : ", ") + word;

@@ -60,6 +60,9 @@ struct Limit {
 };
 std::optional<Limit> limit_of(const ScalingStep& step);
 
+/// False of rounded sums, whose speed stands beside their quality only, and of messages alone.
+bool tells_speed(const BenchRow& row);
+
 /// "noisy", "more ranks than cores", "emulated", "approximate", joined; empty if nothing.
 std::string doubts(const BenchRow& row);
 

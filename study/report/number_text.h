@@ -7,9 +7,9 @@
 
 namespace shardlm::report {
 
-/// Rounded to so many significant digits from 0.001 up to a million: "54.1", "1,234", "0.031"; beyond
-/// with a power and a digit less: "3.1×10⁻⁶". Whole numbers below a million as they are. "–" of what
-/// is not finite.
+/// Rounded to so many significant digits from 0.001 up to a million: "54.1", "1,234", "0.031";
+/// beyond with a power and a digit less: "3.1×10⁻⁶". Whole numbers below a million as they are. "–"
+/// of what is not finite.
 std::string number_text(double value, int digits = 3);
 std::string number_text(const std::optional<double>& value, int digits = 3);  ///< "–" of none
 

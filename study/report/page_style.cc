@@ -50,6 +50,7 @@ section{margin:46px 0;scroll-margin-top:12px}
 .tile b{display:block;font-size:1.55rem;line-height:1.2;font-variant-numeric:tabular-nums;letter-spacing:-.01em}
 .tile span{display:block;font-size:.86rem}
 .tile small{display:block;color:var(--muted);font-size:.78rem;font-variant-numeric:tabular-nums}
+ul.also{list-style:none;margin:.9rem 0 0;padding:0;display:grid;gap:.4rem;max-width:80ch}ul.also li{display:grid;grid-template-columns:8.6em 1fr;gap:.7em}
 ul.warnings{list-style:none;margin:1rem 0 0;padding:.8rem 0 0;border-top:1px solid var(--line);font-size:.9rem;display:grid;gap:.35rem}
 ul.warnings li{display:grid;grid-template-columns:8.6em 1fr;gap:.7em;align-items:start}
 ul.warnings .badge{justify-self:start}
@@ -109,7 +110,7 @@ input[type=range]{width:100%;margin:.2rem 0 .6rem;accent-color:var(--s0)}
 footer{border-top:1px solid var(--line);padding-top:14px;padding-bottom:40px;color:var(--muted);font-size:.84rem}
 @media (max-width:560px){svg text,svg text.title{font-size:13px}svg text.tick,svg text.note,svg text.label{font-size:12.5px}svg text.inbar,svg text.infield{font-size:11.5px}dl.facts{grid-template-columns:1fr 1fr;gap:0 18px}.reading,.why{font-size:.97rem}main,header.top,footer,nav{padding-left:16px;padding-right:16px}#theme{right:16px}
 nav ol{flex-wrap:nowrap;overflow-x:auto;white-space:nowrap}
-ul.warnings li{grid-template-columns:1fr;gap:.1rem}section{margin:38px 0}.tiles{grid-template-columns:1fr 1fr}}
+ul.warnings li,ul.also li{grid-template-columns:1fr;gap:.1rem}section{margin:38px 0}.tiles{grid-template-columns:1fr 1fr}}
 @page{margin:14mm}
 @media print{#theme,nav,.sliders{display:none}body{font-size:10.5pt}section{margin:20px 0}h2,h3,.reading{break-after:avoid}.panel,.answer,tr,.host{break-inside:avoid}.panels{grid-template-columns:1fr 1fr}a{color:inherit;text-decoration:none}}
 )css";

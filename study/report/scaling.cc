@@ -76,6 +76,26 @@ std::vector<Group> by_nodes(const Group& group) {
   return parts;
 }
 
+// One rank makes no sums, so how ranks meet does not matter to it: a plan runs it once. It is the
+// base of every group that differs in nothing else.
+void lend_one_rank(const Facts& facts, Group& group) {
+  const auto alone = [](const BenchRow* row) { return row->ranks == 1; };
+  if (std::any_of(group.rows.begin(), group.rows.end(), alone)) return;
+  for (const BenchRow& row : facts.benches) {
+    if (row.ranks != 1) continue;
+    auto setting = row.setting;
+    for (const char* name : {"ranks", "nodes"}) setting.erase(name);
+    for (const char* name : {"allreduce", "wire", "overlap", "emulate", "factor comm"}) {
+      const auto found = group.setting.find(name);
+      setting.erase(name);
+      if (found != group.setting.end()) setting[name] = found->second;
+    }
+    if (setting != group.setting) continue;
+    group.rows.push_back(&row);
+    return;
+  }
+}
+
 bool grows_with_ranks(const Rows& rows) {
   const Rows sorted = by_ranks(rows);
   if (sorted.size() < 2 || sorted.size() != rows.size()) return false;
@@ -97,7 +117,9 @@ const ScalingStep& Scaling::best() const {
 
 std::vector<Scaling> strong_scalings(const Facts& facts) {
   std::vector<Scaling> all;
-  for (const Group& group : group_rows(facts.benches, {"ranks", "nodes"})) {
+  for (Group& group : group_rows(facts.benches, {"ranks", "nodes"})) {
+    if (!tells_speed(*group.rows.front())) continue;
+    lend_one_rank(facts, group);
     for (const Group& part : by_nodes(group)) {
       if (by_ranks(part.rows).size() > 1) all.push_back(scaling_of(part, false));
     }
@@ -111,6 +133,7 @@ std::vector<Scaling> strong_scalings(const Facts& facts) {
 std::vector<Scaling> weak_scalings(const Facts& facts) {
   std::vector<Scaling> all;
   for (const Group& group : group_rows(facts.benches, {"ranks", "nodes", "model"})) {
+    if (!tells_speed(*group.rows.front())) continue;
     if (grows_with_ranks(group.rows)) all.push_back(scaling_of(group, true));
   }
   std::stable_sort(all.begin(), all.end(), [](const Scaling& a, const Scaling& b) {

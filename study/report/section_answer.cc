@@ -111,7 +111,7 @@ std::string scaling_answer(const Scaling& s) {
 std::string plain_answer(const Facts& facts) {
   const BenchRow* best = nullptr;
   for (const BenchRow& row : facts.benches) {
-    if (row.approximate()) continue;
+    if (!tells_speed(row)) continue;
     if (best == nullptr ||
         std::pair(row.decode, row.rate.middle) > std::pair(best->decode, best->rate.middle))
       best = &row;
@@ -224,6 +224,20 @@ std::string warnings(const Facts& facts) {
   return "<ul class=\"warnings\">\n" + html + "</ul>\n";
 }
 
+// What other sections have found, a sentence each.
+std::string highlights(const Facts& facts) {
+  std::string items;
+  const auto add = [&](const char* anchor, const char* name, const std::string& sentence) {
+    if (!sentence.empty())
+      items +=
+          fmt::format("<li><a href=\"#{}\">{}</a><span>{}</span></li>\n", anchor, name, sentence);
+  };
+  add("s10", "Strategies", strategies_highlight(facts));
+  add("s5", "Collectives", collectives_highlight(facts));
+  add("s6", "Model", model_highlight(facts));
+  return items.empty() ? "" : "<ul class=\"also\">\n" + items + "</ul>\n";
+}
+
 }  // namespace
 
 std::string answer_section(const Facts& facts) {
@@ -236,9 +250,13 @@ std::string answer_section(const Facts& facts) {
   } else {
     html = plain_answer(facts);
   }
-  if (html.empty()) html = collectives_answer(facts);
-  if (html.empty()) html = paragraph("headline", "Nothing was measured.");
-  return "<div class=\"answer\">\n" + html + warnings(facts) + "</div>\n";
+  if (html.empty() && !facts.colls.empty())
+    html = paragraph("headline", "Which all-reduce is fastest depends on size and ranks.");
+  if (html.empty())
+    html = paragraph("headline", facts.benches.empty()
+                                     ? "Nothing was measured."
+                                     : "Messages alone: no speed of a model was measured.");
+  return "<div class=\"answer\">\n" + html + highlights(facts) + warnings(facts) + "</div>\n";
 }
 
 }  // namespace shardlm::report

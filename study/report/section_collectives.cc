@@ -201,7 +201,8 @@ std::string map_reading(const std::map<Panel, CollRows>& panels) {
   const auto most = std::max_element(wins.begin(), wins.end(),
                                      [](auto& a, auto& b) { return a.second < b.second; });
   return fmt::format(
-      "{} is fastest in {} of {} combinations; in {} the runner-up's spread overlaps (≈), so "
+      "{} is fastest in {} of {} combinations of size and ranks; in {} the runner-up's spread "
+      "overlaps (≈), so "
       "either may be taken.",
       escaped(most->first), most->second, all, tied);
 }
@@ -221,10 +222,8 @@ std::string table_of(const CollRows& rows, const std::string& title) {
 
 }  // namespace
 
-std::string collectives_answer(const Facts& facts) {
-  if (facts.colls.empty()) return {};
-  return paragraph("headline", "Which all-reduce is fastest depends on size and ranks.") +
-         paragraph("why", map_reading(panels_of(facts)));
+std::string collectives_highlight(const Facts& facts) {
+  return facts.colls.empty() ? std::string() : map_reading(panels_of(facts));
 }
 
 std::string collectives_section(const Facts& facts) {

@@ -147,13 +147,14 @@ std::string collective_figure(const Facts& facts) {
 std::string link_figure(const Facts& facts) {
   if (facts.links.empty()) return {};
   Table table("Fitted links",
-              {"class", "transport", "pairs", "from", "to", "latency α", "1/β GB/s", "message o",
-               "fit error"},
-              2);
+              {"class", "transport", "network", "pairs", "from", "to", "latency α", "1/β GB/s",
+               "message o", "fit error"},
+              3);
   for (const LinkClass& c : facts.links) {
     for (const Segment& s : c.segments)
-      table.row({c.name, c.transport, number_text(c.pairs, 6), bytes_text(s.from),
-                 s.to > 0 ? bytes_text(s.to) : "∞", time_text(s.alpha_s),
+      table.row({c.name, c.transport, c.emulate.empty() ? "real" : "emulated " + c.emulate,
+                 number_text(c.pairs, 6), bytes_text(s.from), s.to > 0 ? bytes_text(s.to) : "∞",
+                 time_text(s.alpha_s),
                  s.beta_s_per_byte > 0 ? number_text(1e-9 / s.beta_s_per_byte) : "–",
                  time_text(c.per_message_s), percent_text(c.fit_error)});
   }
@@ -173,6 +174,14 @@ std::string link_figure(const Facts& facts) {
 }
 
 }  // namespace
+
+std::string model_highlight(const Facts& facts) {
+  const auto pairs = pairs_of(facts);
+  if (pairs.empty()) return {};
+  return fmt::format("Predictions made before measuring are off by {} in the median ({}).",
+                     percent_text(median_error(pairs)),
+                     count_text(static_cast<double>(pairs.size()), "test"));
+}
 
 std::string model_section(const Facts& facts) {
   return prediction_figure(facts) + collective_figure(facts) + link_figure(facts);

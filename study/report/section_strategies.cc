@@ -10,7 +10,7 @@
 namespace shardlm::report {
 namespace {
 
-constexpr std::size_t kMostFigures = 4;
+constexpr std::size_t kMostFigures = 8;
 
 // A speed of rounded sums is shown beside what the rounding costs or not at all.
 bool withheld(const BenchRow& row) { return row.approximate() && !row.quality; }
@@ -157,46 +157,72 @@ std::string reading_of(const Rows& rows, const std::vector<std::string>& labels,
   return text + "." + hidden;
 }
 
-}  // namespace
-
-std::string strategies_section(const Facts& facts) {
-  std::string html;
-  std::size_t figures = 0, all = 0;
-  const std::set<std::string> varied = {"allreduce", "wire", "overlap", "factor reduction",
-                                        "factor head"};
+// Groups of equal work on equal ranks over equal links; decoding first, then by their size.
+std::vector<Group> groups_of(const Facts& facts) {
   std::vector<Group> groups;
-  for (const Group& group : group_rows(facts.benches, varied)) {
-    if (group.rows.size() > 1 && group.rows.front()->ranks > 1) groups.push_back(group);
+  for (Group& group : group_rows(
+           facts.benches, {"allreduce", "wire", "overlap", "factor reduction", "factor head"})) {
+    if (group.rows.size() > 1 && group.rows.front()->ranks > 1) groups.push_back(std::move(group));
   }
   std::stable_sort(groups.begin(), groups.end(), [](const Group& a, const Group& b) {
-    return std::pair(!a.rows.front()->decode, -static_cast<long>(a.rows.size())) <
-           std::pair(!b.rows.front()->decode, -static_cast<long>(b.rows.size()));
+    const auto order = [](const Group& g) {
+      return std::pair(!g.rows.front()->decode, -static_cast<long>(g.rows.size()));
+    };
+    return order(a) < order(b);
   });
-  for (const Group& group : groups) {
-    ++all;
-    const BenchRow* base = baseline(group.rows);
-    if (base == nullptr) base = group.rows.front();
-    if (figures == kMostFigures) continue;
-    const auto labels = row_labels(group.rows);
-    const std::string id = fmt::format("strategies-{}", figures++);
-    Figure f{.id = id,
-             .title = fmt::format("{} on {}", base->decode ? "Decoding" : "Prefill",
-                                  count_text(base->ranks, "rank")),
-             .reading = reading_of(group.rows, labels, *base)};
-    f.panels = {speed_panel(group.rows, labels, *base, id)};
-    const std::string quality = quality_panel(group.rows, labels, id);
-    if (!quality.empty()) f.panels.push_back(quality);
-    f.caption = escaped(row_phrase(*base)) + ". " + launches_phrase(group.rows) +
-                hollow_phrase(group.rows) +
-                " Orange squares round sums on the way (approximate). Strategies are categories: "
-                "nothing is joined.";
-    f.tables = table_of(group.rows, labels, *base, f.title);
-    html += f.html();
+  return groups;
+}
+
+const BenchRow& base_of(const Group& group) {
+  const BenchRow* base = baseline(group.rows);
+  return base == nullptr ? *group.rows.front() : *base;
+}
+
+std::string title_of(const BenchRow& base) {
+  return fmt::format("{} on {}{}", base.decode ? "Decoding" : "Prefill",
+                     count_text(base.ranks, "rank"),
+                     base.emulate.empty() ? "" : ", emulated " + base.emulate);
+}
+
+std::string figure(const Group& group, const std::string& id) {
+  const BenchRow& base = base_of(group);
+  const auto labels = row_labels(group.rows);
+  Figure f{.id = id, .title = title_of(base), .reading = reading_of(group.rows, labels, base)};
+  f.panels = {speed_panel(group.rows, labels, base, id)};
+  const std::string quality = quality_panel(group.rows, labels, id);
+  if (!quality.empty()) f.panels.push_back(quality);
+  const bool rounded = std::any_of(group.rows.begin(), group.rows.end(),
+                                   [](const BenchRow* row) { return row->approximate(); });
+  f.caption =
+      escaped(row_phrase(base)) + ". " + launches_phrase(group.rows) + hollow_phrase(group.rows) +
+      (rounded ? " Orange squares round sums on the way (approximate)." : "") +
+      " Strategies are categories: nothing is joined." +
+      (base.messages_only ? " Nothing was computed: the tokens are those of the messages alone."
+                          : "");
+  f.tables = table_of(group.rows, labels, base, f.title);
+  return f.html();
+}
+
+}  // namespace
+
+std::string strategies_highlight(const Facts& facts) {
+  const auto groups = groups_of(facts);
+  if (groups.empty()) return {};
+  const Group& first = groups.front();
+  return escaped(title_of(base_of(first))) + ": " +
+         reading_of(first.rows, row_labels(first.rows), base_of(first));
+}
+
+std::string strategies_section(const Facts& facts) {
+  const auto groups = groups_of(facts);
+  std::string html;
+  for (std::size_t i = 0; i < groups.size() && i < kMostFigures; ++i)
+    html += figure(groups[i], fmt::format("strategies-{}", i));
+  if (groups.size() > kMostFigures) {
+    html +=
+        paragraph("note", fmt::format("{} more groups of strategies are in the table of all tests.",
+                                      groups.size() - kMostFigures));
   }
-  if (all > figures)
-    html += paragraph(
-        "note",
-        fmt::format("{} more groups of strategies are in the table of all tests.", all - figures));
   return html;
 }
 

@@ -25,7 +25,7 @@ struct Sweep {
 std::vector<Group> groups_of(const Facts& facts, const Sweep& sweep) {
   std::vector<Group> all;
   for (Group group : group_rows(facts.benches, {sweep.name})) {
-    if (group.rows.front()->decode != sweep.decode) continue;
+    if (group.rows.front()->decode != sweep.decode || !tells_speed(*group.rows.front())) continue;
     std::stable_sort(group.rows.begin(), group.rows.end(),
                      [&](auto* a, auto* b) { return sweep.value(*a) < sweep.value(*b); });
     group.rows.erase(

@@ -22,8 +22,10 @@ std::string strategies_section(const Facts& facts);
 std::string bytes_section(const Facts& facts);
 std::string reproduce_section(const Facts& facts);
 
-/// Of a study about collectives alone: which algorithm wins how often.
-std::string collectives_answer(const Facts& facts);
+/// A section in one sentence, HTML, for the answer box; empty where the section is.
+std::string collectives_highlight(const Facts& facts);
+std::string model_highlight(const Facts& facts);
+std::string strategies_highlight(const Facts& facts);
 
 /// "over 6 launches each; whiskers: 95 % interval of the median", of the rows of a picture.
 std::string launches_phrase(const Rows& rows);

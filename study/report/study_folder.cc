@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <fstream>
 #include <optional>
 #include <sstream>
@@ -57,6 +58,25 @@ std::vector<Json> lines_of(const fs::path& path, std::vector<std::string>& notes
   return all;
 }
 
+// The object in a file that need not be there; what is none is noted.
+std::optional<Json> optional_object(const fs::path& path, std::vector<std::string>& notes) {
+  const auto text = file_text(path);
+  if (!text) return std::nullopt;
+  auto json = object_of(*text);
+  if (!json) notes.push_back(path.filename().string() + " is no JSON object and was left out.");
+  return json;
+}
+
+std::vector<fs::path> further_calibrations(const fs::path& folder) {
+  std::vector<fs::path> all;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("calibration-") && name.ends_with(".json")) all.push_back(entry.path());
+  }
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
 }  // namespace
 
 StudyData read_study_folder(const fs::path& folder) {
@@ -82,12 +102,11 @@ StudyData read_study_folder(const fs::path& folder) {
   }
   study.plan = std::move(*object);
   study.yaml = file_text(folder / "study.yaml").value_or("");
-  if (const auto text = file_text(folder / "calibration.json")) {
-    if (auto json = object_of(*text)) {
-      study.calibration = std::move(*json);
-    } else {
-      study.notes.push_back("calibration.json is no JSON object and was left out.");
-    }
+  if (auto json = optional_object(folder / "calibration.json", study.notes))
+    study.calibration = std::move(*json);
+  for (const fs::path& path : further_calibrations(folder)) {
+    if (auto json = optional_object(path, study.notes))
+      study.more_calibrations.push_back(std::move(*json));
   }
   study.predictions = lines_of(folder / "predictions.jsonl", study.notes);
   study.launches = lines_of(folder / "cells.jsonl", study.notes);

@@ -66,6 +66,7 @@ void thin(Json& launch) {
 std::string raw_json(const StudyData& study, bool thinned) {
   Json all = {{"plan", study.plan},
               {"calibration", study.calibration},
+              {"more_calibrations", study.more_calibrations},
               {"predictions", study.predictions},
               {"launches", Json::array()}};
   for (Json launch : study.launches) {

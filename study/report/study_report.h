@@ -15,6 +15,8 @@ struct StudyData {
   std::string yaml = {};                    ///< study.yaml as it was read; empty: there is none
   nlohmann::ordered_json plan = {};         ///< plan.json
   nlohmann::ordered_json calibration = {};  ///< calibration.json; null: there is none
+  /// calibration-NAME.json, of further networks, by name
+  std::vector<nlohmann::ordered_json> more_calibrations = {};
   std::vector<nlohmann::ordered_json> predictions = {};  ///< a line of predictions.jsonl each
   std::vector<nlohmann::ordered_json> launches =
       {};                               ///< a line of cells.jsonl each: a launch that ended

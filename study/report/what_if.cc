@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 
 #include "study/report/groups.h"
 
@@ -45,13 +46,18 @@ void take_link(const Facts& facts, WhatIf& w) {
   w.start = "the calibrated class \"" + chosen->name + "\"";
 }
 
-const Prediction* prediction_of(const Facts& facts, double batch) {
-  const Prediction* most = nullptr;
+// What was predicted of the story's cells over real links, by ranks.
+std::map<int, PredictedPoint> predicted(const Facts& facts, const Scaling& story) {
+  std::map<int, PredictedPoint> points;
   for (const Prediction& p : facts.predictions) {
-    if (!p.decode || p.batch != batch) continue;
-    if (most == nullptr || p.points.size() > most->points.size()) most = &p;
+    if (!p.decode || p.batch != story.base().batch || !(p.emulate.empty() || p.emulate == "none"))
+      continue;
+    const bool of_story = std::any_of(story.steps.begin(), story.steps.end(),
+                                      [&](const ScalingStep& s) { return s.row->cell == p.cell; });
+    if (!of_story) continue;
+    for (const PredictedPoint& x : p.points) points.emplace(x.ranks, x);
   }
-  return most;
+  return points;
 }
 
 }  // namespace
@@ -68,12 +74,15 @@ std::optional<WhatIf> make_what_if(const Facts& facts) {
   }
   if (!(w.calls > 0) || !(w.bytes > 0) || w.bytes > 1e12) return std::nullopt;
   take_link(facts, w);
-  if (const Prediction* p = prediction_of(facts, w.batch)) {
-    w.source = "predicted computation";
-    for (const PredictedPoint& x : p->points) {
-      const double base = x.compute_ms + x.head_ms + x.other_ms;
-      if (base > 0 && x.ranks <= 1024) w.ranks.push_back(ranks_of(x.ranks, base, w.bytes));
-    }
+  w.source = "predicted computation";
+  for (const auto& [ranks, x] : predicted(facts, story)) {
+    const double base = x.compute_ms + x.head_ms + x.other_ms;
+    if (base > 0 && ranks <= 1024) w.ranks.push_back(ranks_of(ranks, base, w.bytes));
+  }
+  const BenchRow& alone = story.base();
+  if (!w.ranks.empty() && w.ranks.front().ranks > alone.ranks && alone.ranks == 1) {
+    w.source = "predicted computation (of one rank: measured)";
+    w.ranks.push_back(ranks_of(1, alone.time_ms.middle, w.bytes));
   }
   if (w.ranks.size() < 2) {
     w.source = "measured computation";
