@@ -68,6 +68,8 @@ Options take(CommandSet&& set, const std::string& name) {
   keep("doctor", set.doctor);
   keep("bench", set.bench);
   keep("tune", set.tune);
+  keep("calibrate", set.calibrate);
+  keep("predict", set.predict);
   keep("version", set.version);
   return options;
 }

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "launcher/options_parts.h"
+#include "launcher/predict_options.h"
 
 namespace shardlm {
 namespace {
@@ -256,7 +257,8 @@ std::vector<CommandTable> command_tables(CommandSet& set) {
           tokenize_command(set.tokenize), detokenize_command(set.detokenize),
           plan_command(set.plan),         dump_command(set.dump),
           doctor_command(set.doctor),     bench_command(set.bench),
-          tune_command(set.tune),         version_command(set.version)};
+          tune_command(set.tune),         calibrate_command(set.calibrate),
+          predict_command(set.predict),   version_command(set.version)};
 }
 
 }  // namespace shardlm

@@ -80,8 +80,8 @@ std::optional<double> predicted_all_reduce_s(const Calibration& c, const AllRedu
   if (by_shared_memory(choice.algorithm) && shape.nodes > 1) return std::nullopt;
   const LinkClass* const link = link_of(c, choice.algorithm, shape);
   if (link == nullptr || !rounds_of(choice.algorithm, shape.ranks, 1)) return std::nullopt;
-  const std::size_t most = by_shared_memory(choice.algorithm) ? ShmTeam::kSlotBytes
-                                                              : std::max<std::size_t>(bytes, 1);
+  const std::size_t most =
+      by_shared_memory(choice.algorithm) ? ShmTeam::kSlotBytes : std::max<std::size_t>(bytes, 1);
   double total = 0;
   each_piece(bytes, most, [&](std::size_t piece) {
     total += rounds_s(*rounds_of(choice.algorithm, shape.ranks, static_cast<double>(piece)), *link,

@@ -1,4 +1,5 @@
-// What `shardlm calibrate` measured, and what an all-reduce costs by it: never by fitting all-reduces.
+// What `shardlm calibrate` measured, and what an all-reduce costs by it: never by fitting
+// all-reduces.
 #pragma once
 
 #include <cstddef>
@@ -38,12 +39,11 @@ struct ComputeFacts {
   std::string dtype = "f32";
   std::vector<ReadRate> read = {};
   std::vector<MatmulRate> matmul = {};
-  double norm_row_s = 0;          ///< residual and LayerNorm: a row
-  double norm_s_per_element = 0;  ///< and its elements
-  double op_s = 0;                ///< an op that has nothing to do
-  std::optional<double> plan_broadcast_s = {};  ///< of `ranks` of the file
-  std::optional<double> replies_gather_s = {};
-  std::uint64_t node_memory_bytes = 0;  ///< 0: not known
+  double norm_row_s = 0;                  ///< residual and LayerNorm: a row
+  double norm_s_per_element = 0;          ///< and its elements
+  double op_s = 0;                        ///< an op that has nothing to do
+  std::optional<double> meetings_s = {};  ///< a plan out to all ranks, their replies back
+  std::uint64_t node_memory_bytes = 0;    ///< 0: not known
 };
 
 struct Calibration {

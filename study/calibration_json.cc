@@ -53,8 +53,7 @@ Json json_of(const ComputeFacts& facts) {
                  {"norm_row_s", facts.norm_row_s},
                  {"norm_s_per_element", facts.norm_s_per_element},
                  {"op_s", facts.op_s},
-                 {"plan_broadcast_s", number(facts.plan_broadcast_s)},
-                 {"replies_gather_s", number(facts.replies_gather_s)},
+                 {"meetings_s", number(facts.meetings_s)},
                  {"node_memory_bytes", facts.node_memory_bytes}};
   for (const ReadRate& r : facts.read) {
     object["read"].push_back({{"bytes", r.bytes},
@@ -212,8 +211,7 @@ ComputeFacts read_facts(const Part& part) {
   facts.norm_row_s = part.real("norm_row_s", 0, kMostSeconds);
   facts.norm_s_per_element = part.real("norm_s_per_element", 0, kMostSeconds);
   facts.op_s = part.real("op_s", 0, kMostSeconds);
-  facts.plan_broadcast_s = part.maybe("plan_broadcast_s", kMostSeconds);
-  facts.replies_gather_s = part.maybe("replies_gather_s", kMostSeconds);
+  facts.meetings_s = part.maybe("meetings_s", kMostSeconds);
   facts.node_memory_bytes = part.whole("node_memory_bytes", 1e18);
   return facts;
 }
@@ -264,8 +262,8 @@ Calibration read_calibration(const std::filesystem::path& path) {
   if (file.has("emulate")) c.emulate = file.text("emulate");
   file.each("classes", [&](const Part& part) { c.classes.push_back(read_class(part)); });
   file.each("gamma", [&](const Part& part) {
-    c.gamma.push_back({part.whole("to_bytes"), part.real("s_per_byte", 0, kMostSeconds),
-                       part.text("level")});
+    c.gamma.push_back(
+        {part.whole("to_bytes"), part.real("s_per_byte", 0, kMostSeconds), part.text("level")});
   });
   if (file.has("compute")) c.compute = read_facts(file.object("compute"));
   return c;

@@ -28,7 +28,7 @@ struct LinkClass {
   std::string transport = {};  ///< "shm" or "mpi": how its bytes go
   int pairs = 0;               ///< of ranks that were measured; 0: documented, not measured
   std::vector<std::string> hosts = {};
-  std::vector<LinkSegment> segments = {};  ///< ascending; never empty once read or made
+  std::vector<LinkSegment> segments = {};    ///< ascending; never empty once read or made
   std::optional<double> per_message_s = {};  ///< `o`: a further message at the same time
   /// True of what was measured: alpha is that of a whole ping-pong and holds the sending of one
   /// message, so that only the further ones cost `o`. The formulas of docs/communication.md count
