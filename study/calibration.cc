@@ -7,17 +7,6 @@
 namespace shardlm {
 namespace {
 
-// Calls f(bytes of a piece) for the pieces that a message is cut into.
-template <class F>
-void each_piece(std::size_t bytes, std::size_t most, F&& f) {
-  std::size_t at = 0;
-  do {
-    const std::size_t piece = std::min(most, bytes - at);
-    f(piece);
-    at += piece;
-  } while (at < bytes);
-}
-
 bool by_shared_memory(Algorithm a) { return needs_one_node(a); }
 
 // Over shared memory a slice is summed on each rank of a machine, slices go between machines, then
@@ -43,12 +32,12 @@ std::optional<double> two_level_s(const Calibration& c, const AllReduceChoice& c
   if (shm == nullptr || network == nullptr) return std::nullopt;
   double total = 0;
   bool known = true;
-  each_piece(bytes, ShmTeam::kSlotBytes, [&](std::size_t piece) {
+  each_piece(bytes, ShmTeam::kSlotBytes, [&](std::size_t piece, double times) {
     const auto levels = two_levels(choice, shape, static_cast<double>(piece));
     known = known && levels.has_value();
     if (!levels) return;
-    total += rounds_s(levels->inside, *shm, c.gamma) +
-             rounds_s(levels->between, *network, c.gamma, shape.most_ranks_on_a_node);
+    total += times * (rounds_s(levels->inside, *shm, c.gamma) +
+                      rounds_s(levels->between, *network, c.gamma, shape.most_ranks_on_a_node));
   });
   return known ? std::optional(total) : std::nullopt;
 }
@@ -83,9 +72,9 @@ std::optional<double> predicted_all_reduce_s(const Calibration& c, const AllRedu
   const std::size_t most =
       by_shared_memory(choice.algorithm) ? ShmTeam::kSlotBytes : std::max<std::size_t>(bytes, 1);
   double total = 0;
-  each_piece(bytes, most, [&](std::size_t piece) {
-    total += rounds_s(*rounds_of(choice.algorithm, shape.ranks, static_cast<double>(piece)), *link,
-                      c.gamma);
+  each_piece(bytes, most, [&](std::size_t piece, double times) {
+    const auto rounds = rounds_of(choice.algorithm, shape.ranks, static_cast<double>(piece));
+    total += times * rounds_s(*rounds, *link, c.gamma);
   });
   return total;
 }
@@ -99,16 +88,16 @@ std::optional<double> predicted_all_reduce_s(const Calibration& calibration, Alg
 std::optional<double> rounds_in_all_reduce(const AllReduceChoice& choice, const GroupShape& shape,
                                            std::size_t bytes) {
   if (shape.ranks <= 1) return 0;
-  const bool cut = by_shared_memory(choice.algorithm) || choice.algorithm == Algorithm::two_level;
+  const bool levels = choice.algorithm == Algorithm::two_level;
+  const bool cut = by_shared_memory(choice.algorithm) || levels;
+  const std::size_t most = cut ? ShmTeam::kSlotBytes : std::max<std::size_t>(bytes, 1);
   double count = 0;
   bool known = true;
-  each_piece(bytes, cut ? ShmTeam::kSlotBytes : std::max<std::size_t>(bytes, 1), [&](auto piece) {
-    const auto n = static_cast<double>(piece);
-    const auto rounds = choice.algorithm == Algorithm::two_level
-                            ? rounds_of(choice.between_nodes, shape.nodes, n)
-                            : rounds_of(choice.algorithm, shape.ranks, n);
+  each_piece(bytes, most, [&](std::size_t piece, double times) {
+    const auto rounds = rounds_of(levels ? choice.between_nodes : choice.algorithm,
+                                  levels ? shape.nodes : shape.ranks, static_cast<double>(piece));
     known = known && rounds.has_value();
-    if (rounds) count += rounds_count(*rounds);
+    if (rounds) count += times * rounds_count(*rounds);
   });
   return known ? std::optional(count) : std::nullopt;
 }

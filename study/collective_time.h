@@ -2,6 +2,7 @@
 // rounds one by one. With one segment it is cost_terms() of study/cost_model.h (tested).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -37,6 +38,14 @@ std::optional<std::vector<MessageRound>> rounds_of(Algorithm algorithm, int rank
 /// bandwidth divided by so many.
 double rounds_s(std::span<const MessageRound> rounds, const LinkClass& link,
                 std::span<const GammaClass> gamma, double sharers = 1);
+/// Calls f(bytes, times) for the pieces of at most `most` bytes that a message is cut into.
+template <class F>
+void each_piece(std::size_t bytes, std::size_t most, F&& f) {
+  const std::size_t full = bytes / most, rest = bytes % most;
+  if (full > 0) f(most, static_cast<double>(full));
+  if (rest > 0 || full == 0) f(rest, 1.0);
+}
+
 /// Of the above the times that alpha counts.
 double rounds_count(std::span<const MessageRound> rounds);
 

@@ -242,14 +242,14 @@ std::optional<double> Predictor::sum_s(const AllReduceChoice& choice, const Grou
   auto seconds = predicted_all_reduce_s(r_.links, choice, shape, wire_bytes(choice, bytes));
   if (!seconds || !r_.emulation.delays()) return seconds;
   const bool cut = needs_one_node(choice.algorithm) || choice.algorithm == Algorithm::two_level;
-  const std::size_t most = cut ? ShmTeam::kSlotBytes : bytes;
+  const std::size_t most = cut ? ShmTeam::kSlotBytes : std::max<std::size_t>(bytes, 1);
   Emulation mean = r_.emulation;
   mean.latency_us += mean.jitter_us / 2 * (mean.jitter_us > 0 ? 1 : 0);
   mean.jitter_us = 0;
-  for (std::size_t at = 0; at < bytes; at += most) {
-    const NetworkLoad load = emulated_load(choice, shape, std::min(most, bytes - at));
-    *seconds += 1e-9 * static_cast<double>(network_ns(mean, load, 0, 0));
-  }
+  each_piece(bytes, most, [&](std::size_t piece, double times) {
+    const NetworkLoad load = emulated_load(choice, shape, piece);
+    *seconds += times * 1e-9 * static_cast<double>(network_ns(mean, load, 0, 0));
+  });
   return seconds;
 }
 
@@ -339,12 +339,13 @@ PredictedPoint Predictor::point(int ranks) {
       (work_.attention * shares.attention + work_.mlp * shares.mlp + work_.head * shares.head) /
       work_.total();
   p.load_balance = 1 / (ranks * busiest);
-  p.rank_bytes = shares.weight_bytes + r_.batch * r_.config.n_positions * shares.kv_bytes_per_token;
+  p.rank_bytes = real(shares.weight_bytes) +
+                 real(r_.batch) * real(r_.config.n_positions) * real(shares.kv_bytes_per_token);
   const auto& facts = r_.links.compute;
   std::optional<double> memory = r_.memory_bytes;
   if (!memory && facts && facts->node_memory_bytes > 0)
     memory = static_cast<double>(facts->node_memory_bytes) / shape.most_ranks_on_a_node;
-  if (memory) p.fits_memory = real(p.rank_bytes) <= *memory;
+  if (memory) p.fits_memory = p.rank_bytes <= *memory;
   return p;
 }
 

@@ -56,7 +56,7 @@ struct PredictedPoint {
   double speedup = 1, efficiency = 1;
   double load_balance = 1;  ///< mean share of the work to the largest
   std::optional<bool> fits_memory = {};
-  std::int64_t rank_bytes = 0;                     ///< weights, keys and values of the largest
+  double rank_bytes = 0;                           ///< weights, keys and values of the largest
   std::optional<double> break_even_alpha_us = {};  ///< none: at no latency is it quicker than 1
 };
 

@@ -44,7 +44,7 @@ Json point_json(const PredictedPoint& p) {
 }
 
 std::string memory_text(const PredictedPoint& p) {
-  const std::string gb = fmt::format("{:.1f} GB", static_cast<double>(p.rank_bytes) * 1e-9);
+  const std::string gb = fmt::format("{:.1f} GB", p.rank_bytes * 1e-9);
   if (!p.fits_memory) return gb;
   return gb + (*p.fits_memory ? "" : " too much");
 }
