@@ -115,6 +115,7 @@ Calibration measure(const CalibrateOptions& o, const Job& job, const Emulation& 
         }));
   c.compute = measure_compute(job.control, *backend, threads, job.world.node_size(),
                               {.seconds = 2 * o.seconds});
+  c.compute->dtype = dtype_name(backend->precision().weights);
   if (job.world.size() > 1) c.compute->meetings_s = measure_meetings(o, job, *backend, emulation);
   c.compute->node_memory_bytes = machine_memory();
   if (job.world.rank() == 0) c.gamma = measure_gamma();

@@ -17,8 +17,8 @@ namespace {
 
 constexpr Site kSite{SiteKind::load, -1};
 constexpr std::size_t kMiB = std::size_t{1} << 20;
-constexpr std::int64_t kSide = 512;  // of a matrix: 1 MiB of float32
-constexpr int kLeastPasses = 5, kMostPasses = 200;
+constexpr std::int64_t kSide = 512;                // of a matrix: 1 MiB of float32
+constexpr int kLeastPasses = 2, kMostPasses = 50;  // of a cell in a round
 
 struct Work {
   std::int64_t rows;
@@ -41,51 +41,57 @@ T told(Communicator& control, T value) {
   return value;
 }
 
-/// Seconds of a pass: rank 0 alone while the others sleep, and the slowest of all.
-struct Pass {
-  double alone_s = 0, all_s = 0;
+/// A thing to be timed: rank 0 alone while the others sleep, and the slowest of all.
+struct Cell {
+  std::function<void()> pass;
+  std::vector<double> alone = {}, all = {};
+  double alone_s() { return median(alone); }
+  double all_s() { return all.empty() ? median(alone) : median(all); }
 };
 
-class Measuring {
- public:
-  Measuring(Communicator& control, double seconds) : control_(control), seconds_(seconds) {}
+double timed(const std::function<void()>& pass) {
+  const double start = now_s();
+  pass();
+  return now_s() - start;
+}
 
-  Pass times(const std::function<void()>& pass) {
-    pass();  // the first one does not count
-    control_.barrier(kSite);
-    std::vector<double> alone, all;
-    if (control_.rank() == 0) {
-      const double start = now_s();
-      for (int i = 0; i < kMostPasses && (i < kLeastPasses || now_s() - start < seconds_ / 2); ++i)
-        alone.push_back(timed(pass));
-    }
-    const int passes = told(control_, static_cast<int>(alone.size()));
-    for (int i = 0; i < passes; ++i) {
-      control_.barrier(kSite);
-      const double mine = timed(pass);
-      std::vector<std::vector<std::byte>> by_rank;
-      control_.gather(kSite, std::as_bytes(std::span(&mine, 1)), by_rank, 0);
-      double slowest = mine;
-      for (const auto& bytes : by_rank) {
-        double theirs = 0;
-        std::memcpy(&theirs, bytes.data(), sizeof theirs);
-        slowest = std::max(slowest, theirs);
-      }
-      all.push_back(slowest);
-    }
-    return {median(alone), control_.size() > 1 ? median(all) : median(alone)};
+double slowest_of_all(Communicator& control, double mine) {
+  std::vector<std::vector<std::byte>> by_rank;
+  control.gather(kSite, std::as_bytes(std::span(&mine, 1)), by_rank, 0);
+  double slowest = mine;
+  for (const auto& bytes : by_rank) {
+    double theirs = 0;
+    std::memcpy(&theirs, bytes.data(), sizeof theirs);
+    slowest = std::max(slowest, theirs);
   }
+  return slowest;
+}
 
- private:
-  static double timed(const std::function<void()>& pass) {
+// A few passes alone, then as many together, so that a drift of the machine strikes both alike.
+void time_round(Communicator& control, Cell& cell, double seconds) {
+  cell.pass();  // what the cell before has left in the caches
+  control.barrier(kSite);
+  int passes = 0;
+  if (control.rank() == 0) {
     const double start = now_s();
-    pass();
-    return now_s() - start;
+    for (; passes < kMostPasses && (passes < kLeastPasses || now_s() - start < seconds); ++passes)
+      cell.alone.push_back(timed(cell.pass));
   }
+  passes = told(control, passes);
+  for (int i = 0; i < passes && control.size() > 1; ++i) {
+    control.barrier(kSite);
+    cell.all.push_back(slowest_of_all(control, timed(cell.pass)));
+  }
+}
 
-  Communicator& control_;
-  double seconds_;
-};
+// Round after round through all cells.
+void time_all(Communicator& control, std::vector<Cell>& cells, double seconds) {
+  constexpr int kRounds = 5;
+  const double share = seconds / (2 * kRounds * static_cast<double>(cells.size()));
+  for (int round = 0; round < kRounds; ++round) {
+    for (Cell& cell : cells) time_round(control, cell, share);
+  }
+}
 
 std::unique_ptr<WeightMatrix> make_matrix(Backend& backend) {
   return backend.make_matrix(
@@ -108,35 +114,51 @@ Tensor filled(Backend& backend, std::int64_t rows, std::int64_t cols) {
   return x;
 }
 
-void measure_matmul(Measuring& measuring, Backend& backend, ComputeFacts& facts) {
-  std::vector<std::unique_ptr<WeightMatrix>> matrices;
-  std::size_t most = 0;
-  for (const Work& work : kWorks) most = std::max(most, work.bytes / kMiB);
-  for (std::size_t i = 0; i < most; ++i) matrices.push_back(make_matrix(backend));
-  for (const Work& work : kWorks) {
-    const Tensor x = filled(backend, work.rows, kSide);
-    Tensor y = backend.allocate(work.rows, kSide);
-    const std::size_t n = work.bytes / kMiB;
-    const Pass pass = measuring.times([&] {
-      for (std::size_t i = 0; i < n; ++i) backend.matmul(x, *matrices[i], nullptr, y);
-      backend.synchronize();
-    });
-    const double gflop = 2e-9 * static_cast<double>(work.rows) * static_cast<double>(kSide) *
-                         static_cast<double>(kSide) * static_cast<double>(n);
-    facts.matmul.push_back(
-        {work.rows, matrices[0]->bytes() * n, gflop / pass.alone_s, gflop / pass.all_s});
+/// What passes go through.
+class Works {
+ public:
+  Works(Backend& backend, int threads) : backend_(backend) {
+    std::size_t most = 0;
+    for (const Work& work : kWorks) most = std::max(most, work.bytes / kMiB);
+    for (std::size_t i = 0; i < most; ++i) matrices_.push_back(make_matrix(backend));
+    for (const std::size_t bytes : kReads)
+      reads_.push_back(std::make_unique<ReadBandwidth>(bytes, threads));
   }
-}
 
-void measure_read(Communicator& control, Measuring& measuring, int threads, ComputeFacts& facts) {
-  for (const std::size_t bytes : kReads) {
-    ReadBandwidth memory(bytes, threads);
-    const Pass pass = measuring.times([&] { memory.pass_s(); });
-    const double gb = static_cast<double>(memory.bytes()) * 1e-9;
-    facts.read.push_back({memory.bytes(), gb / pass.alone_s, gb / pass.all_s});
+  std::vector<Cell> cells() {
+    std::vector<Cell> all;
+    for (const auto& memory : reads_) all.push_back({[&memory] { memory->pass_s(); }});
+    for (const Work& work : kWorks) {
+      const Tensor x = filled(backend_, work.rows, kSide);
+      const Tensor y = backend_.allocate(work.rows, kSide);
+      all.push_back({[this, x, y, n = work.bytes / kMiB] {
+        for (std::size_t i = 0; i < n; ++i) backend_.matmul(x, *matrices_[i], nullptr, y);
+        backend_.synchronize();
+      }});
+    }
+    return all;
   }
-  control.barrier(kSite);
-}
+
+  void tell(std::vector<Cell>& cells, ComputeFacts& facts) const {
+    for (std::size_t i = 0; i < reads_.size(); ++i) {
+      const double gb = static_cast<double>(reads_[i]->bytes()) * 1e-9;
+      facts.read.push_back({reads_[i]->bytes(), gb / cells[i].alone_s(), gb / cells[i].all_s()});
+    }
+    for (std::size_t i = 0; i < kWorks.size(); ++i) {
+      Cell& cell = cells[reads_.size() + i];
+      const std::size_t n = kWorks[i].bytes / kMiB;
+      const double gflop =
+          2e-9 * static_cast<double>(kWorks[i].rows * kSide * kSide) * static_cast<double>(n);
+      facts.matmul.push_back({kWorks[i].rows, matrices_[0]->bytes() * n, gflop / cell.alone_s(),
+                              gflop / cell.all_s()});
+    }
+  }
+
+ private:
+  Backend& backend_;
+  std::vector<std::unique_ptr<WeightMatrix>> matrices_;
+  std::vector<std::unique_ptr<ReadBandwidth>> reads_;
+};
 
 // Seconds of `work`, the least mean of several times ten.
 double quick_s(const std::function<void()>& work) {
@@ -196,10 +218,10 @@ ComputeFacts measure_compute(Communicator& control, Backend& backend, int thread
   ComputeFacts facts;
   facts.threads = threads;
   facts.ranks_at_once = ranks_on_machine;
-  facts.dtype = name(backend.precision().weights);
-  Measuring measuring(control, limits.seconds / static_cast<double>(kWorks.size() + kReads.size()));
-  measure_read(control, measuring, threads, facts);
-  measure_matmul(measuring, backend, facts);
+  Works works(backend, threads);
+  std::vector<Cell> cells = works.cells();
+  time_all(control, cells, limits.seconds);
+  if (control.rank() == 0) works.tell(cells, facts);
   if (control.rank() == 0) measure_small(backend, facts);
   control.barrier(kSite);
   return facts;

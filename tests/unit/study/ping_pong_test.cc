@@ -93,7 +93,9 @@ TEST(PingPong, PostingAndPhasesAreTimed) {
     const std::vector<int> peers = {1, 2};
     const double o = posting_s(messages, 0, peers);
     EXPECT_GE(o, 0);
-    if (rank != 0) EXPECT_EQ(o, 0);
+    if (rank != 0) {
+      EXPECT_EQ(o, 0);
+    }
   });
   run_message_ranks(2, [](int, Messages& messages) {
     const std::vector<int> peers = {1};
@@ -107,7 +109,9 @@ TEST(Gamma, IsMeasuredBySize) {
   ASSERT_GE(gamma.size(), 3U);
   for (std::size_t i = 0; i < gamma.size(); ++i) {
     EXPECT_GT(gamma[i].s_per_byte, 0);
-    if (i > 0) EXPECT_GT(gamma[i].to_bytes, gamma[i - 1].to_bytes);
+    if (i > 0) {
+      EXPECT_GT(gamma[i].to_bytes, gamma[i - 1].to_bytes);
+    }
   }
 }
 
@@ -117,7 +121,6 @@ TEST(ComputeFacts, AreOfOneRankAndOfAll) {
     const double seconds = meetings_s(comm);
     if (rank != 0) return;
     EXPECT_GT(seconds, 0);
-    EXPECT_EQ(facts.dtype, "f32");
     EXPECT_EQ(facts.ranks_at_once, 2);
     EXPECT_GT(facts.op_s, 0);
     EXPECT_GT(facts.norm_row_s + facts.norm_s_per_element, 0);
