@@ -117,18 +117,23 @@ Tensor filled(Backend& backend, std::int64_t rows, std::int64_t cols) {
 /// What passes go through.
 class Works {
  public:
-  Works(Backend& backend, int threads) : backend_(backend) {
+  Works(Backend& backend, int threads, std::size_t most_bytes) : backend_(backend) {
     std::size_t most = 0;
-    for (const Work& work : kWorks) most = std::max(most, work.bytes / kMiB);
+    for (const Work& work : kWorks) {
+      if (work.bytes > most_bytes) continue;
+      works_.push_back(work);
+      most = std::max(most, work.bytes / kMiB);
+    }
     for (std::size_t i = 0; i < most; ++i) matrices_.push_back(make_matrix(backend));
-    for (const std::size_t bytes : kReads)
-      reads_.push_back(std::make_unique<ReadBandwidth>(bytes, threads));
+    for (const std::size_t bytes : kReads) {
+      if (bytes <= most_bytes) reads_.push_back(std::make_unique<ReadBandwidth>(bytes, threads));
+    }
   }
 
   std::vector<Cell> cells() {
     std::vector<Cell> all;
     for (const auto& memory : reads_) all.push_back({[&memory] { memory->pass_s(); }});
-    for (const Work& work : kWorks) {
+    for (const Work& work : works_) {
       const Tensor x = filled(backend_, work.rows, kSide);
       const Tensor y = backend_.allocate(work.rows, kSide);
       all.push_back({[this, x, y, n = work.bytes / kMiB] {
@@ -144,18 +149,19 @@ class Works {
       const double gb = static_cast<double>(reads_[i]->bytes()) * 1e-9;
       facts.read.push_back({reads_[i]->bytes(), gb / cells[i].alone_s(), gb / cells[i].all_s()});
     }
-    for (std::size_t i = 0; i < kWorks.size(); ++i) {
+    for (std::size_t i = 0; i < works_.size(); ++i) {
       Cell& cell = cells[reads_.size() + i];
-      const std::size_t n = kWorks[i].bytes / kMiB;
+      const std::size_t n = works_[i].bytes / kMiB;
       const double gflop =
-          2e-9 * static_cast<double>(kWorks[i].rows * kSide * kSide) * static_cast<double>(n);
-      facts.matmul.push_back({kWorks[i].rows, matrices_[0]->bytes() * n, gflop / cell.alone_s(),
+          2e-9 * static_cast<double>(works_[i].rows * kSide * kSide) * static_cast<double>(n);
+      facts.matmul.push_back({works_[i].rows, matrices_[0]->bytes() * n, gflop / cell.alone_s(),
                               gflop / cell.all_s()});
     }
   }
 
  private:
   Backend& backend_;
+  std::vector<Work> works_;
   std::vector<std::unique_ptr<WeightMatrix>> matrices_;
   std::vector<std::unique_ptr<ReadBandwidth>> reads_;
 };
@@ -218,7 +224,7 @@ ComputeFacts measure_compute(Communicator& control, Backend& backend, int thread
   ComputeFacts facts;
   facts.threads = threads;
   facts.ranks_at_once = ranks_on_machine;
-  Works works(backend, threads);
+  Works works(backend, threads, limits.most_bytes);
   std::vector<Cell> cells = works.cells();
   time_all(control, cells, limits.seconds);
   if (control.rank() == 0) works.tell(cells, facts);

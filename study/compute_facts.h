@@ -9,7 +9,8 @@
 namespace shardlm {
 
 struct ComputeLimits {
-  double seconds = 2;  ///< in all, about
+  double seconds = 2;                               ///< in all, about
+  std::size_t most_bytes = std::size_t{128} << 20;  ///< of weights, and of memory that is read
 };
 
 /// Collective; complete on rank 0. `all at the same time` is every rank of the group, of which the

@@ -89,7 +89,7 @@ class Search {
 
 double criterion(double squares, std::size_t n, int pieces) {
   const auto count = static_cast<double>(n);
-  const double parameters = 2.0 * pieces + (pieces - 1);
+  const double parameters = 2.0 * pieces + 2.0 * (pieces - 1);
   return count * std::log(std::max(squares / count, kBestError * kBestError)) +
          parameters * std::log(count);
 }

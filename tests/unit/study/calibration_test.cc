@@ -31,7 +31,7 @@ LinkClass made_class(const std::string& name, double alpha, double beta) {
 Calibration made_up() {
   Calibration c;
   c.hash = "0123456789abcdef";
-  c.environment = {{"method", "calibration 1"}, {"cpu", "two \"fast\" cores"}};
+  c.environment = {{"cpu", "two \"fast\" cores"}, {"method", "calibration 1"}};
   c.ranks = 4;
   c.nodes = 2;
   c.classes = {made_class("shm", 1e-6, 1e-9), made_class("node", 2e-6, 1e-9),
