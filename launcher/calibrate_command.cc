@@ -40,6 +40,11 @@ fs::path place_of(const CalibrateOptions& o, const std::string& hash) {
   return beside.parent_path() / fmt::format("calibration-{}.json", hash);
 }
 
+// A trial of the command rather than a measurement.
+constexpr double kHurried_s = 0.2;
+constexpr std::size_t kHurriedBytes = std::size_t{8} << 20;
+bool hurried(const CalibrateOptions& o) { return o.seconds < kHurried_s; }
+
 double measure_meetings(const CalibrateOptions& o, const Job& job, Backend& backend,
                         const Emulation& emulation) {
   CommSettings settings;
@@ -114,7 +119,8 @@ Calibration measure(const CalibrateOptions& o, const Job& job, const Emulation& 
               make_cpu_backend(threads, on_cpu(precision_of(o.dtype, KvDTypeChoice::automatic)));
         }));
   c.compute = measure_compute(job.control, *backend, threads, job.world.node_size(),
-                              {.seconds = 2 * o.seconds});
+                              {.seconds = 2 * o.seconds,
+                               .most_bytes = hurried(o) ? kHurriedBytes : std::size_t{128} << 20});
   c.compute->dtype = dtype_name(backend->precision().weights);
   if (job.world.size() > 1) c.compute->meetings_s = measure_meetings(o, job, *backend, emulation);
   c.compute->node_memory_bytes = machine_memory();
@@ -139,6 +145,10 @@ int run_calibrate(const CalibrateOptions& o, const Job& job) {
                   }));
   if (root && job.world.size() == 1)
     log::warning("one rank: computing is measured, links are not (mpirun -n P, P of 2 or more)");
+  if (root && hurried(o)) {
+    log::warning(
+        fmt::format("below {} s a class: weights of more than 8 MiB are not measured", kHurried_s));
+  }
   if (root && job.world.oversubscribed())
     log::warning("more ranks than cores: what is measured is the system's scheduling as well");
   if (root && !o.emulate.empty())

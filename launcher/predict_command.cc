@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <ostream>
 
 #include "base/error.h"
@@ -58,6 +59,7 @@ PredictionRequest request_of(const PredictOptions& o) {
                                              .prompt = r.prompt,
                                              .dtype = r.dtype});
   }
+  if (!r.prefill) r.prompt = std::min(r.prompt, r.config.n_positions);
   if (r.prompt > r.config.n_positions) {
     fail(ExitCode::usage,
          {.expected = fmt::format("at most {} (n_positions)", r.config.n_positions),

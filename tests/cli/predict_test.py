@@ -13,13 +13,13 @@ QUICK = ["--seconds", 0.02, "--threads", 1]
 class Calibrated(CliTest):
     @classmethod
     def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        cls.path = Path(cls.folder.name) / "calibration.json"
+        cls.made_in = tempfile.TemporaryDirectory()
+        cls.path = Path(cls.made_in.name) / "calibration.json"
         cls.made = run(["calibrate", *QUICK, "--out", cls.path, "--json"], ranks=2)
 
     @classmethod
     def tearDownClass(cls):
-        cls.folder.cleanup()
+        cls.made_in.cleanup()
 
     def predict(self, *args):
         result = run(["predict", "--json", *args])
@@ -52,7 +52,7 @@ class Calibrate(Calibrated):
         self.assertGreater(compute["node_memory_bytes"], 0)
 
     def test_an_emulated_class_is_marked(self):
-        out = Path(self.folder.name) / "emulated.json"
+        out = Path(self.made_in.name) / "emulated.json"
         result = run(["calibrate", *QUICK, "--out", out, "--emulate", "latency_us=200"], ranks=2)
         self.assertEqual(result.code, OK, result)
         self.assertTrue(any("emulated network" in w for w in result.warnings), result)
@@ -65,7 +65,7 @@ class Calibrate(Calibrated):
         self.assertTrue(any("emulated" in note for note in p["notes"]))
 
     def test_one_rank_measures_computing_alone(self):
-        out = Path(self.folder.name) / "alone.json"
+        out = Path(self.made_in.name) / "alone.json"
         result = run(["calibrate", *QUICK, "--out", out])
         self.assertEqual(result.code, OK, result)
         self.assertTrue(any("links are not" in w for w in result.warnings), result)
@@ -83,7 +83,7 @@ class Calibrate(Calibrated):
 
 class Predict(Calibrated):
     def test_from_a_run_of_one_rank(self):
-        timings = Path(self.folder.name) / "one.jsonl"
+        timings = Path(self.made_in.name) / "one.jsonl"
         made = run(["bench", "--shape", SHAPE, "--prompt", 16, "--generate", 8, "--threads", 1,
                     "--repetitions", 3, "--format", "jsonl"])
         self.assertEqual(made.code, OK, made)
@@ -132,7 +132,7 @@ class Predict(Calibrated):
                            ([*base, "--link", "token-ring"], "10gbe"),
                            ([*known, "--allreduce", "mpi"], "mpi"),
                            ([*known, "--ranks", "0"], "--ranks"),
-                           ([*known, "--prompt", 65], "n_positions"),
+                           ([*known, "--phase", "prefill"], "n_positions"),
                            ([*base, "--calibration", DEMO / "config.json"], "calibration"),
                            ([*base, "--calibration", "/none"], "/none"),
                            ([*known, "--from", "/none"], "/none")):
