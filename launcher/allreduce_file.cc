@@ -4,13 +4,13 @@
 #include <fmt/ranges.h>
 
 #include <cstdlib>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "io/json.h"
 #include "launcher/bench_environment.h"
+#include "launcher/whole_file.h"
 
 namespace shardlm {
 namespace {
@@ -123,20 +123,7 @@ void write_allreduce_file(const fs::path& path, const AllReduceEnvironment& envi
       {"format", kFormat}, {"hash", environment_hash(environment)}, {"rules", table.text()}};
   for (const auto& [name, value] : environment) object["environment"][name] = value;
   for (const TuneSample& sample : samples) object["measured"].push_back(json_of(sample));
-  std::error_code ignored;  // the file says what is wrong
-  if (path.has_parent_path()) fs::create_directories(path.parent_path(), ignored);
-  // A reader never sees half a file.
-  const fs::path half = path.string() + ".part";
-  std::ofstream file(half);
-  file << object.dump(1) << '\n';
-  file.close();
-  std::error_code error;
-  if (file) fs::rename(half, path, error);
-  if (!file || error) {
-    fail(ExitCode::resources, {.what = "the all-reduce table cannot be written",
-                               .where = path.string(),
-                               .remedy = "give another place with --out"});
-  }
+  write_whole_file(path, object.dump(1) + "\n", "the all-reduce table");
 }
 
 AllReduceFile read_allreduce_file(const fs::path& path) {

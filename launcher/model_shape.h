@@ -8,7 +8,7 @@
 namespace shardlm {
 
 /// A size's name, dimensions, or a name and dimensions that differ from it, with commas between
-/// them. What is not given is GPT-2's; n_inner is then 4 n_embd. Error(usage) with `where` (the
+/// them. What is not given is the size's, without one GPT-2's; n_inner is then 4 n_embd. Error(usage) with `where` (the
 /// flag) for names that are unknown or given twice, and for numbers that fit no model.
 ModelConfig parse_shape(const std::string& text, const std::string& where);
 

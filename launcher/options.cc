@@ -67,6 +67,8 @@ Options take(CommandSet&& set, const std::string& name) {
   keep("doctor", set.doctor);
   keep("bench", set.bench);
   keep("tune", set.tune);
+  keep("calibrate", set.calibrate);
+  keep("predict", set.predict);
   keep("study plan", set.study_plan);
   keep("study run", set.study_run);
   keep("study resume", set.study_resume);

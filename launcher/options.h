@@ -151,6 +151,37 @@ struct DumpOptions {
   double tolerance = 1e-4;  ///< of diff: times the largest magnitude of the tensor in file A
 };
 
+/// What links and computing cost here.
+struct CalibrateOptions {
+  SharedOptions shared = {};
+  std::string out = {};     ///< empty: in the cache folder, by the environment's hash
+  double seconds = 1;       ///< of each class of links, and of computing
+  int threads = 0;          ///< as EngineOptions::threads
+  DTypeChoice dtype = DTypeChoice::f32;
+  std::string emulate = {};  ///< links as over this network
+  double timeout_s = 60;
+};
+
+enum class PhaseChoice { decode, prefill };
+
+struct PredictOptions {
+  SharedOptions shared = {};
+  std::string model = {}, shape = {};  ///< one of the two
+  DTypeChoice dtype = DTypeChoice::f32;
+  KvDTypeChoice kv_dtype = KvDTypeChoice::automatic;
+  PhaseChoice phase = PhaseChoice::decode;
+  std::int64_t prompt = 128;  ///< of a prefill; of decoding: tokens that stand before
+  std::int64_t batch = 1;
+  std::int64_t prefill_chunk = 512;
+  std::vector<std::int64_t> ranks = {1, 2, 4, 8, 16};
+  std::optional<std::int64_t> nodes = {}, ranks_per_node = {};
+  std::string calibration = {}, link = {};  ///< files, names; at least one of them
+  std::string emulate = {};
+  std::string from = {};  ///< results of bench; empty: none
+  std::optional<double> read_gb_per_s = {}, gflop_per_s = {}, memory_gb = {};
+  std::string allreduce = "auto";  ///< auto: the quickest by the model
+};
+
 enum class BenchFormat { table, csv, json, jsonl };
 
 struct BenchOptions {
@@ -227,9 +258,7 @@ struct HelpText {
 
 struct Options {
   std::variant<HelpText, GenerateOptions, ScoreOptions, TokenizeOptions, DetokenizeOptions,
-               PlanOptions, DumpOptions, DoctorOptions, BenchOptions, TuneOptions, StudyPlanOptions,
-               StudyRunOptions, StudyResumeOptions, StudyReportOptions, StudyCompareOptions,
-               LaunchOptions, VersionOptions>
+               PlanOptions, DumpOptions, DoctorOptions, BenchOptions, TuneOptions, CalibrateOptions, PredictOptions, StudyPlanOptions, StudyRunOptions, StudyResumeOptions, StudyReportOptions, StudyCompareOptions, LaunchOptions, VersionOptions>
       command;
   /// What a person should know about how the options were read (keys of the configuration file
   /// that this sub-command has no use for); one line each, to be logged as information.

@@ -15,6 +15,8 @@ void check_complete(const DumpOptions& options);
 void check_complete(const DoctorOptions& options);
 void check_complete(const BenchOptions& options);
 void check_complete(const TuneOptions& options);
+void check_complete(const CalibrateOptions& options);
+void check_complete(const PredictOptions& options);
 void check_complete(const StudyPlanOptions& options);
 void check_complete(const StudyRunOptions& options);
 void check_complete(const StudyResumeOptions& options);

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "launcher/options_parts.h"
+#include "launcher/predict_options.h"
 #include "launcher/study_options.h"
 
 namespace shardlm {
@@ -262,6 +263,8 @@ std::vector<CommandTable> command_tables(CommandSet& set) {
           doctor_command(set.doctor),
           bench_command(set.bench),
           tune_command(set.tune),
+          calibrate_command(set.calibrate),
+          predict_command(set.predict),
           study_plan_command(set.study_plan),
           study_run_command(set.study_run),
           study_resume_command(set.study_resume),

@@ -53,6 +53,8 @@ struct CommandSet {
   DoctorOptions doctor;
   BenchOptions bench;
   TuneOptions tune;
+  CalibrateOptions calibrate;
+  PredictOptions predict;
   StudyPlanOptions study_plan;
   StudyRunOptions study_run;
   StudyResumeOptions study_resume;

@@ -40,7 +40,8 @@ bool is_collective(const Options& options) {
          std::holds_alternative<ScoreOptions>(options.command) ||
          std::holds_alternative<DoctorOptions>(options.command) ||
          std::holds_alternative<BenchOptions>(options.command) ||
-         std::holds_alternative<TuneOptions>(options.command);
+         std::holds_alternative<TuneOptions>(options.command) ||
+         std::holds_alternative<CalibrateOptions>(options.command);
 }
 
 // Commands that start mpirun themselves, which would not work in a process that has started MPI.
@@ -57,7 +58,8 @@ bool starts_jobs(std::string_view command) { return command == "study" || comman
 // MPI starts before the options are read, so that P ranks give one message about a bad option. It
 // does not start where it cannot matter: a command of one process, outside any MPI launcher.
 bool wants_mpi(int argc, char** argv) {
-  constexpr std::array collective = {"generate", "score", "dump", "doctor", "bench", "tune"};
+  constexpr std::array collective = {"generate", "score", "dump", "doctor",
+                                     "bench",    "tune",  "calibrate"};
   const std::string_view command = argc > 1 ? argv[1] : "";
   if (std::find(collective.begin(), collective.end(), command) != collective.end()) return true;
   return started_by_mpi_launcher() && !starts_jobs(command);
@@ -84,6 +86,7 @@ int run_alone(const Options& options) {
   if (const auto* o = std::get_if<DetokenizeOptions>(&options.command))
     run_detokenize(*o, std::cin, std::cout);
   if (const auto* o = std::get_if<PlanOptions>(&options.command)) run_plan(*o, std::cout);
+  if (const auto* o = std::get_if<PredictOptions>(&options.command)) run_predict(*o, std::cout);
   if (const auto* o = std::get_if<DumpOptions>(&options.command))
     code = run_dump_diff(*o, std::cout);
   if (const auto* o = std::get_if<VersionOptions>(&options.command)) run_version(*o, std::cout);
@@ -121,6 +124,9 @@ std::string calling_text(const Options& options) {
     return with("bench", o->engine) + bench_text(*o);
   if (const auto* o = std::get_if<TuneOptions>(&options.command))
     return fmt::format("tune --bytes {} --seconds {:g}", fmt::join(o->bytes, ","), o->seconds);
+  if (const auto* o = std::get_if<CalibrateOptions>(&options.command))
+    return fmt::format("calibrate --seconds {:g} --threads {} --emulate {}", o->seconds, o->threads,
+                       o->emulate);
   const auto* o = std::get_if<DumpOptions>(&options.command);
   return o != nullptr && !o->diff ? with("dump", o->engine) : "a command of one process";
 }
@@ -152,6 +158,8 @@ int run_collective(const Options& options, const Job& job) {
   if (const auto* o = std::get_if<DoctorOptions>(&options.command)) code = run_doctor(*o, job);
   if (const auto* o = std::get_if<BenchOptions>(&options.command)) code = run_bench(*o, job);
   if (const auto* o = std::get_if<TuneOptions>(&options.command)) code = run_tune(*o, job);
+  if (const auto* o = std::get_if<CalibrateOptions>(&options.command))
+    code = run_calibrate(*o, job);
   return code;
 }
 

@@ -32,6 +32,30 @@ TEST(ModelShape, KnowsTheSizesOfGpt2) {
   EXPECT_EQ(shape("gpt2-medium").n_positions, 1024);
 }
 
+// Within 2 % of the published numbers: those are rounded, and count what is sparse alike.
+TEST(ModelShape, KnowsLargerOnes) {
+  const auto billions = [](const char* name) {
+    return static_cast<double>(parameter_count(shape(name))) * 1e-9;
+  };
+  EXPECT_NEAR(billions("gpt3-2.7b"), 2.7, 0.02 * 2.7);
+  EXPECT_NEAR(billions("gpt3-6.7b"), 6.7, 0.02 * 6.7);
+  EXPECT_NEAR(billions("gpt3-13b"), 13, 0.02 * 13);
+  EXPECT_NEAR(billions("opt-66b"), 66, 0.02 * 66);
+  EXPECT_NEAR(billions("gpt3-175b"), 175, 0.02 * 175);
+  EXPECT_EQ(shape("gpt3-2.7b").head_dim(), 80);
+  EXPECT_EQ(shape("gpt3-175b").head_dim(), 128);
+  EXPECT_EQ(shape("gpt3-175b").n_positions, 2048);
+  EXPECT_EQ(shape("gpt3-175b,n_positions=64").n_positions, 64);
+  EXPECT_EQ(shape("gpt2").n_positions, 1024);
+}
+
+TEST(ModelShape, RefusesWhatNoCounterHolds) {
+  EXPECT_THAT(refusal("n_layer=16777216,n_embd=16777216,n_head=1"),
+              AllOf(HasSubstr("at most 1e+15 parameters"), HasSubstr("--shape")));
+  EXPECT_THAT(refusal("vocab_size=16777216,n_positions=16777216,n_embd=16777216,n_head=1,n_layer=1"),
+              HasSubstr("parameters"));
+}
+
 TEST(ModelShape, FillsUpWithGpt2) {
   const ModelConfig c = shape("n_layer=48,n_embd=1600,n_head=25");
   EXPECT_EQ(parameter_count(c), parameter_count(shape("gpt2-xl")));
