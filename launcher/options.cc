@@ -32,9 +32,8 @@ const CommandTable& named_command(std::span<const CommandTable> tables,
           .where = "shardlm"});
   }
   std::vector<std::string> longer;
-  std::ranges::copy_if(names, std::back_inserter(longer), [&](const std::string& known) {
-    return known.starts_with(name + " ");
-  });
+  std::ranges::copy_if(names, std::back_inserter(longer),
+                       [&](const std::string& known) { return known.starts_with(name + " "); });
   if (!longer.empty()) {
     fail(ExitCode::usage, {.expected = fmt::format("{}", fmt::join(longer, ", ")),
                            .found = words.size() > 1 ? printable(words[1]) : "nothing",
@@ -67,6 +66,7 @@ Options take(CommandSet&& set, const std::string& name) {
   keep("dump", set.dump);
   keep("doctor", set.doctor);
   keep("bench", set.bench);
+  keep("bench coll", set.coll);
   keep("tune", set.tune);
   keep("version", set.version);
   return options;
