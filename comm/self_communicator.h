@@ -28,7 +28,7 @@ class SelfCommunicator final : public Communicator {
   void barrier(Site) override {}
   void begin_step(const StepMark& step) override { log_.begin_step(step); }
   void end_step() override { log_.end_step(); }
-  CallLog* log() override { return &log_; }  ///< of passes; there are no calls
+  CallLog* pass_log() override { return &log_; }
   bool recordable() const override { return true; }
 
  private:

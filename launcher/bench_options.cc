@@ -72,6 +72,12 @@ OptionSpec words_option(std::string name, std::string value, std::string help,
   return option;
 }
 
+// A rounded sum is not what it is compared with.
+void check_unrounded(const std::string& word) {
+  if (parse_choice(word).wire == WireFormat::f32) return;
+  fail(ExitCode::usage, {.expected = "an algorithm without a wire format", .found = word});
+}
+
 void check_op(const std::string& word) {
   parse_choice(word, {"all_reduce", "broadcast", "gather", "barrier"}, "an operation");
 }
@@ -142,7 +148,7 @@ CommandTable coll_command(CollOptions& o) {
             integer_list_option("bytes", "sizes of messages", o.bytes, kBytes),
             words_option("algorithms", "ALGORITHM,...",
                          "all-reduces to try; none: all, against the library's", o.algorithms,
-                         [](const std::string& word) { parse_choice(word); }),
+                         check_unrounded),
             modes_option(o.modes),
             choice_option("buffers", "the same memory each call, or other memory", o.buffers,
                           {"warm", "cold"}),

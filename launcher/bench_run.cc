@@ -40,8 +40,12 @@ BenchRun::BenchRun(const BenchOptions& options, const Job& job, Session& session
   recorder_ = session.record_parts(calls_of(passes, session.config()),
                                    std::min(static_cast<std::size_t>(passes) + 8, kMostCalls));
   const bool sums = session.size() > 1 && options.engine.comm != CommChoice::none;
+  const bool exact = options.engine.reduction == ReductionChoice::exact;
+  const auto kind = !sums   ? TestAccount::Sums::none
+                    : exact ? TestAccount::Sums::exact
+                            : TestAccount::Sums::floats;
   for (BenchSamples& samples : samples_) {
-    if (recorder_->records()) samples.account.emplace(session.config(), sums);
+    if (recorder_->records()) samples.account.emplace(session.config(), kind);
   }
   find_counters();
 }

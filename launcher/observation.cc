@@ -22,8 +22,7 @@ Observation::Observation(Communicator& comm, const MpiWorld& world, const Engine
       who_(rank_identity(world)) {
   CallLog* const log = comm_.log();
   const auto capacity = static_cast<std::size_t>(options_.log);
-  if (log != nullptr && capacity > 0 && comm_.size() > 1)
-    *log = CallLog(capacity, capacity / 8 + 1);
+  if (log != nullptr && capacity > 0) *log = CallLog(capacity, capacity / 8 + 1);
 }
 
 void Observation::begin_run(const ModelConfig& config,
@@ -31,7 +30,7 @@ void Observation::begin_run(const ModelConfig& config,
   const bool wanted = options_.report || options_.live || !options_.trace.empty();
   CallLog* const log = comm_.log();
   if (!wanted) return;
-  if (log == nullptr || comm_.size() == 1) {
+  if (log == nullptr) {
     if (comm_.rank() == 0) log::info("no report, trace or line a step: " + comm_.describe());
     return;
   }

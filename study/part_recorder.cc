@@ -15,7 +15,7 @@ constexpr std::size_t kDeviceCalls = 1 << 16;
 
 PartRecorder::PartRecorder(Communicator& comm, RankIdentity who, std::size_t calls,
                            std::size_t steps)
-    : comm_(comm), log_(comm.log()), who_(std::move(who)) {
+    : comm_(comm), log_(comm.pass_log()), who_(std::move(who)) {
   if (!records()) return;
   first_offsets_ = measure_clock_offsets(comm_, who_.machine);
   if (log_->calls.capacity() < calls) log_->calls = RecordRing<CallRecord>(calls);

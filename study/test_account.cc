@@ -56,7 +56,7 @@ void TestAccount::add_phases(const CommReport& report) {
 }
 
 void TestAccount::add_all_reduces(const MergedRun& window) {
-  std::uint64_t element_bytes = sizeof(float), halves = 1;
+  std::uint64_t halves = 1;
   for (std::size_t c = 0; c < window.calls.size(); ++c) {
     const MergedCall& call = window.calls[c];
     if (call.call.op != Op::all_reduce) continue;
@@ -70,15 +70,17 @@ void TestAccount::add_all_reduces(const MergedRun& window) {
     all_reduces_.algorithms.emplace(call.algorithm);
     if (all_reduces_.transfers_us.size() < kMostTransfers)
       all_reduces_.transfers_us.push_back(static_cast<double>(call.transfer) * 1e-3);
-    element_bytes = bits(call.dtype) / 8;
     if (parts[0].blocked >= 0) halves = 2;  // sums of half of the rows, behind arithmetic
   }
-  if (!sums_) return;
+  if (sums_ == Sums::none) return;
   for (const RankStep& step : window.ranks[0].steps) {
     const ExpectedTraffic traffic = expected_traffic(model_, step.mark.rows);
-    const std::uint64_t in_parts = step.mark.rows > 1 ? halves : 1;
-    all_reduces_.expected_calls += static_cast<std::uint64_t>(traffic.all_reduces) * in_parts;
-    all_reduces_.expected_bytes += traffic.bytes / sizeof(float) * element_bytes;
+    const bool cut = step.mark.phase == Phase::prefill && step.mark.rows > 1;
+    all_reduces_.expected_calls +=
+        static_cast<std::uint64_t>(traffic.all_reduces) * (cut ? halves : 1);
+    all_reduces_.expected_bytes += traffic.bytes;
+    // The embedding's sum, the first one, stays one of floats.
+    if (sums_ == Sums::exact) all_reduces_.expected_bytes += traffic.bytes - traffic.bytes_each;
   }
 }
 

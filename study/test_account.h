@@ -24,8 +24,10 @@ struct AllReduceCount {
 
 class TestAccount {
  public:
-  /// `sums`: false if this job makes none (one rank, --comm none).
-  TestAccount(const ModelConfig& model, bool sums) : model_(model), sums_(sums) {}
+  /// What sums this job should make of a pass: none (one rank, --comm none), of floats, or exact
+  /// ones, whose elements in the blocks have 8 bytes.
+  enum class Sums { none, floats, exact };
+  TestAccount(const ModelConfig& model, Sums sums) : model_(model), sums_(sums) {}
 
   /// A repetition: exactly its time, see window_of(). `passes`: that it should have.
   void add(const MergedRun& window, std::uint64_t passes);
@@ -60,7 +62,7 @@ class TestAccount {
   void add_all_reduces(const MergedRun& window);
 
   ModelConfig model_;
-  bool sums_;
+  Sums sums_;
   std::uint64_t steps_ = 0, expected_steps_ = 0, lost_ = 0, violations_ = 0;
   std::vector<RankRow> ranks_;
   AllReduceCount all_reduces_;
