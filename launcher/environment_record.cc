@@ -19,12 +19,8 @@ namespace {
 
 // "a", or "2 x a, 1 x b" of values that differ.
 std::string counted(const std::vector<std::string>& values) {
-  std::map<std::string, int> counts;
-  for (const std::string& value : values) ++counts[value];
-  if (counts.size() == 1) return counts.begin()->first;
-  std::vector<std::string> texts;
-  for (const auto& [value, n] : counts) texts.push_back(fmt::format("{} x {}", n, value));
-  return fmt::format("{}", fmt::join(texts, ", "));
+  const bool equal = std::ranges::all_of(values, [&](const auto& v) { return v == values[0]; });
+  return equal && !values.empty() ? values[0] : counted_text(values);
 }
 
 // "0: nodeA cores 0-1; 1: nodeA cores 2-3"
@@ -76,6 +72,14 @@ std::string fact(const Facts& facts, const std::string& name) {
   const auto found =
       std::find_if(facts.begin(), facts.end(), [&](const auto& f) { return f.first == name; });
   return found == facts.end() ? "unknown" : found->second;
+}
+
+std::string counted_text(const std::vector<std::string>& values) {
+  std::map<std::string, int> counts;
+  for (const std::string& value : values) ++counts[value];
+  std::vector<std::string> texts;
+  for (const auto& [value, n] : counts) texts.push_back(fmt::format("{} x {}", n, value));
+  return fmt::format("{}", fmt::join(texts, ", "));
 }
 
 std::vector<int> ranks_of_nodes(const MpiWorld& world) {

@@ -19,6 +19,9 @@ void add_fact(Facts& facts, const std::string& name, const std::string& value);
 /// "unknown" if it has none.
 std::string fact(const Facts& facts, const std::string& name);
 
+/// How often each value stands in the list: "2 x Xeon 8592+, 4 x EPYC".
+std::string counted_text(const std::vector<std::string>& values);
+
 /// The ranks of each node, by its lowest rank.
 std::vector<int> ranks_of_nodes(const MpiWorld& world);
 

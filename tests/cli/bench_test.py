@@ -131,7 +131,7 @@ class Bench(CliTest):
                      "virtual_machine", "huge_pages", "hosts", "ranks_of_nodes", "binding",
                      "variables", "start_time", "timer", "timer_cost_ns", "timer_resolution_ns",
                      "canary", "method_version", "allreduce_table", "clock", "dtypes", "seed",
-                     "joules_source", "model_hash"):
+                     "joules_source", "model_hash", "gpu", "link"):
             self.assertTrue(environment[name], name)
             self.assertIsInstance(environment[name], str)
         self.assertRegex(environment["start_time"], r"^20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
