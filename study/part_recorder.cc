@@ -25,6 +25,7 @@ PartRecorder::PartRecorder(Communicator& comm, RankIdentity who, std::size_t cal
 }
 
 void PartRecorder::begin() {
+  comm_.barrier({SiteKind::dump});
   if (!records()) return;
   mark_ = LogMark::of(*log_);
   begin_ = TickAnchor::now();

@@ -21,7 +21,8 @@ class PartRecorder {
   /// False: this communicator records nothing. The same on all ranks.
   bool records() const { return log_ != nullptr; }
 
-  void begin();  ///< of a part, on all ranks
+  /// Of a part. Collective: no rank comes late to the part by what it did before.
+  void begin();
   /// Collective, when the part is over on this rank. At rank 0: what all ranks have recorded since
   /// begin(); elsewhere, and where nothing is recorded, nothing.
   std::optional<MergedRun> end();
