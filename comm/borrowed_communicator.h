@@ -38,6 +38,7 @@ class BorrowedCommunicator : public Communicator {
   void begin_step(const StepMark& step) override { to_.begin_step(step); }
   void end_step() override { to_.end_step(); }
   CallLog* log() override { return to_.log(); }
+  CallLog* pass_log() override { return to_.pass_log(); }
   void record_device_calls(std::size_t capacity) override { to_.record_device_calls(capacity); }
   const CallLog* device_log() override { return to_.device_log(); }
   bool recordable() const override { return to_.recordable(); }

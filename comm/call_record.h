@@ -44,6 +44,8 @@ class RecordRing {
   std::size_t capacity() const { return records_.size(); }
   /// Records held; never more than the capacity.
   std::size_t size() const { return n_added_ < records_.size() ? n_added_ : records_.size(); }
+  /// Records since it was made or cleared.
+  std::size_t added() const { return n_added_; }
   /// Records that newer ones have pushed out.
   std::size_t dropped() const { return n_added_ - size(); }
   /// The i-th oldest of those held.

@@ -92,6 +92,8 @@ class Communicator {
 
   /// Where this rank's calls are recorded, once it has a capacity; none: nowhere.
   virtual CallLog* log() { return nullptr; }
+  /// Where its passes are recorded, also by one rank alone, which has no calls.
+  virtual CallLog* pass_log() { return log(); }
   /// The sums that a device takes without the host have a log of their own, by the steady clock:
   /// the last `capacity` from now on; 0: none. Before any pass, or after the last.
   virtual void record_device_calls(std::size_t /*capacity*/) {}

@@ -1,6 +1,7 @@
 // A group of one: the null object of Communicator.
 #pragma once
 
+#include "comm/call_record.h"
 #include "comm/communicator.h"
 #include "comm/residual_rows.h"
 
@@ -25,10 +26,14 @@ class SelfCommunicator final : public Communicator {
     all[0].assign(mine.begin(), mine.end());
   }
   void barrier(Site) override {}
+  void begin_step(const StepMark& step) override { log_.begin_step(step); }
+  void end_step() override { log_.end_step(); }
+  CallLog* pass_log() override { return &log_; }
   bool recordable() const override { return true; }
 
  private:
   Backend& backend_;
+  CallLog log_;
 };
 
 }  // namespace shardlm

@@ -75,21 +75,36 @@ std::int64_t bench_rows(const BenchTest& test, const BenchSetup& setup) {
   return test.kind == Kind::prefill ? std::min(prompts, setup.prefill_chunk) : prompts;
 }
 
-double run_bench_test(Coordinator& coordinator, const BenchTest& test, const BenchSetup& setup) {
+std::int64_t bench_passes(const BenchTest& test, const BenchSetup& setup) {
+  if (test.kind == Kind::decode) return test.tokens + 1;
+  // A sequence's last piece may leave room that no other sequence fills.
+  const std::int64_t pieces = (test.tokens + setup.prefill_chunk - 1) / setup.prefill_chunk;
+  return test.batch * pieces;
+}
+
+BenchTiming run_bench_test(Coordinator& coordinator, const BenchTest& test,
+                           const BenchSetup& setup) {
   std::vector<Request> requests = bench_requests(test, setup.vocab_size);
-  GenerateTiming timing;
-  const double start_s = steady_seconds();
+  GenerateSetup run = generate_setup(test, setup);
+  std::vector<double> read_s;  // at the start, and after each pass
+  read_s.reserve(static_cast<std::size_t>(bench_passes(test, setup)) + 1);
+  run.clock = [&read_s] { return read_s.emplace_back(steady_seconds()); };
+  GenerateTiming unused;
   const std::vector<Sequence> sequences =
-      generate(coordinator, generate_setup(test, setup), std::move(requests),
-               bench_blocks(test, setup), {}, timing);
-  double first_s = sequences.front().first_id_s, last_s = first_s;
+      generate(coordinator, run, std::move(requests), bench_blocks(test, setup), {}, unused);
   for (const Sequence& s : sequences) {
     check(std::ssize(s.ids()) == (test.kind == Kind::prefill ? 1 : test.tokens + 1),
           "a benchmark's sequence has all its ids");
-    first_s = std::min(first_s, s.first_id_s);
-    last_s = std::max(last_s, s.last_id_s);
   }
-  return last_s - (test.kind == Kind::prefill ? start_s : first_s);
+  const std::size_t first = test.kind == Kind::prefill ? 0 : 1;
+  check(read_s.size() > first + 1, "a benchmark has a pass");
+  BenchTiming timing{.begin_s = read_s[first],
+                     .end_s = read_s.back(),
+                     .passes = static_cast<std::int64_t>(read_s.size() - first - 1),
+                     .gaps_s = {}};
+  for (std::size_t i = 2; first == 1 && i < read_s.size(); ++i)
+    timing.gaps_s.push_back(read_s[i] - read_s[i - 1]);
+  return timing;
 }
 
 double bench_flops(const ModelConfig& c, const BenchTest& test) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "engine/coordinator.h"
 #include "model/config.h"
@@ -33,10 +34,21 @@ void check_fits(const BenchTest& test, std::int64_t n_positions);
 std::int64_t bench_blocks(const BenchTest& test, const BenchSetup& setup);  ///< KV blocks
 std::int64_t bench_rows(const BenchTest& test, const BenchSetup& setup);    ///< of the largest step
 
-/// Runs the test once with greedy sampling; the seconds that it took: of a prefill from its start
-/// to the last sequence's first id, of decoding from the first ids to the last. The prompts are the
-/// same in every run.
-double run_bench_test(Coordinator& coordinator, const BenchTest& test, const BenchSetup& setup);
+/// Forward passes that a run of the test makes at most, what comes before decoding included.
+std::int64_t bench_passes(const BenchTest& test, const BenchSetup& setup);
+
+/// One run of a test, in seconds of steady_seconds(): of a prefill from its start to the last
+/// sequence's first id, of decoding from the first ids to the last.
+struct BenchTiming {
+  double begin_s = 0, end_s = 0;
+  std::int64_t passes = 0;     ///< forward passes in between
+  std::vector<double> gaps_s;  ///< of decoding: from an id to the next one, [passes]
+  double seconds() const { return end_s - begin_s; }
+};
+
+/// Runs the test once with greedy sampling. The prompts are the same in every run.
+BenchTiming run_bench_test(Coordinator& coordinator, const BenchTest& test,
+                           const BenchSetup& setup);
 
 /// Floating-point operations that the model asks for (a multiply-add is two): the blocks' matrices
 /// for every token, causal attention, logits for the rows that are sampled from.

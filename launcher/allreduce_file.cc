@@ -4,12 +4,14 @@
 #include <fmt/ranges.h>
 
 #include <cstdlib>
+#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "io/json.h"
 #include "launcher/bench_environment.h"
+#include "launcher/environment_record.h"
 #include "launcher/whole_file.h"
 
 namespace shardlm {
@@ -20,15 +22,6 @@ namespace fs = std::filesystem;
 constexpr Site kSite{SiteKind::load};
 constexpr const char* kFormat = "shardlm all-reduce table 1";
 constexpr const char* kMethod = "1";  // of measuring: times of another one are not comparable
-
-// "2 x Xeon 8592+, 4 x EPYC": how often each value stands in the list.
-std::string counted(const std::vector<std::string>& values) {
-  std::map<std::string, int> counts;
-  for (const std::string& value : values) ++counts[value];
-  std::vector<std::string> texts;
-  for (const auto& [value, n] : counts) texts.push_back(fmt::format("{} x {}", n, value));
-  return fmt::format("{}", fmt::join(texts, ", "));
-}
 
 // Every rank's text, on all ranks.
 std::vector<std::string> texts_of_all(Communicator& comm, const std::string& mine) {
@@ -42,14 +35,6 @@ std::vector<std::string> texts_of_all(Communicator& comm, const std::string& min
     texts.emplace_back(reinterpret_cast<const char*>(message.data()), message.size());
   }
   return texts;
-}
-
-std::vector<int> ranks_of_nodes(const std::vector<int>& node_of) {
-  std::map<int, int> counts;
-  for (const int node : node_of) ++counts[node];
-  std::vector<int> ranks;
-  for (const auto& [node, n] : counts) ranks.push_back(n);
-  return ranks;
 }
 
 nlohmann::ordered_json json_of(const TuneSample& s) {
@@ -86,9 +71,9 @@ AllReduceEnvironment allreduce_environment(const Job& job) {
   const std::string share = fmt::format("{} of {}", cores.cores, cores.sharers);
   return {{"method", kMethod},
           {"mpi", mpi_library_version()},
-          {"ranks_of_nodes", fmt::format("{}", fmt::join(ranks_of_nodes(job.world.nodes()), ","))},
-          {"cpus", counted(texts_of_all(job.control, cpu_name()))},
-          {"cores_and_sharers", counted(texts_of_all(job.control, share))},
+          {"ranks_of_nodes", fmt::format("{}", fmt::join(ranks_of_nodes(job.world), ","))},
+          {"cpus", counted_text(texts_of_all(job.control, cpu_name()))},
+          {"cores_and_sharers", counted_text(texts_of_all(job.control, share))},
           {"oversubscribed", job.world.oversubscribed() ? "yes" : "no"}};
 }
 

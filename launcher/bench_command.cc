@@ -9,15 +9,17 @@
 #include "comm/agreement.h"
 #include "engine/bench.h"
 #include "engine/generate.h"
-#include "engine/wire.h"
+#include "launcher/allreduce_file.h"
 #include "launcher/backend_options.h"
-#include "launcher/bench_environment.h"
+#include "launcher/bench_options.h"
 #include "launcher/bench_report.h"
+#include "launcher/bench_run.h"
 #include "launcher/commands.h"
+#include "launcher/environment_record.h"
 #include "launcher/errors.h"
 #include "launcher/model_shape.h"
 #include "launcher/output.h"
-#include "launcher/progress.h"
+#include "launcher/rank_values.h"
 #include "launcher/session.h"
 
 namespace shardlm {
@@ -48,10 +50,8 @@ std::vector<BenchTest> tests_of(const BenchOptions& o) {
 double read_pass(Communicator& control, ReadBandwidth& memory) {
   control.barrier({SiteKind::load});
   const double mine = static_cast<double>(memory.bytes()) * 1e-9 / memory.pass_s();
-  std::vector<std::vector<std::byte>> all;
-  control.gather({SiteKind::load}, std::as_bytes(std::span(&mine, 1)), all, 0);
   double sum = 0;
-  for (const auto& rank : all) sum += ByteReader(rank).get<double>();
+  for (const double rate : values_of_ranks(control, mine)) sum += rate;
   return sum;
 }
 
@@ -72,11 +72,16 @@ void measure_read(Communicator& control, std::size_t bytes, int threads,
 }
 
 std::uint64_t sum_on_root(Communicator& control, std::uint64_t mine) {
-  std::vector<std::vector<std::byte>> all;
-  control.gather({SiteKind::load}, std::as_bytes(std::span(&mine, 1)), all, 0);
   std::uint64_t sum = 0;
-  for (const auto& rank : all) sum += ByteReader(rank).get<std::uint64_t>();
+  for (const std::uint64_t bytes : values_of_ranks(control, mine)) sum += bytes;
   return sum;
+}
+
+// Of made-up weights: what they are made of.
+std::string shape_hash(const ModelConfig& c) {
+  return environment_hash(
+      {{"fake_weights", fmt::format("{} {} {} {} {} {}", c.n_layer, c.n_embd, c.n_head, c.n_inner,
+                                    c.n_positions, c.vocab_size)}});
 }
 
 /// All measurements of one run, rank by rank the same calls.
@@ -92,7 +97,7 @@ class BenchCommand {
   Demand prepare() const;
   std::size_t read_bytes(const Session& session) const;
   int run_model(Session& session);
-  void run_tests(Coordinator& coordinator);
+  BenchResult result_of(Session& session, std::size_t test) const;
   void report();
   BenchSetup setup() const;
   bool root() const { return job_.world.rank() == 0; }
@@ -103,23 +108,23 @@ class BenchCommand {
   BenchContext context_;
   std::unique_ptr<BenchReport> report_;
   // Of the model that is loaded:
+  EngineOptions engine_;
+  std::uint64_t weight_bytes_ = 0;
+  bool oversubscribed_ = false;
   std::vector<BenchResult> results_;   // one a test
   std::vector<double> read_gb_per_s_;  // one a pass; rank 0's
 };
 
 int BenchCommand::run() {
   agree(job_.control, caught([&] { read_config(); }));
+  context_.environment = environment_record(job_);
   if (root()) {
     report_ = make_bench_report(o_.shared.json ? BenchFormat::json : o_.format, std::cout);
     report_->begin(context_);
   }
-  for (const DTypeChoice dtype : o_.dtypes) {
-    for (const int threads : o_.threads) {
-      EngineOptions engine = o_.engine;
-      engine.dtype = dtype;
-      engine.threads = threads;
-      if (const int code = measure(engine); code != 0) return code;
-    }
+  for (const EngineOptions& engine : bench_engines(o_)) {
+    engine_ = engine;
+    if (const int code = measure(engine); code != 0) return code;
   }
   agree_with_root(job_.control, caught([&] {
                     if (!root()) return;
@@ -131,13 +136,13 @@ int BenchCommand::run() {
 
 void BenchCommand::read_config() {
   tests_ = tests_of(o_);
-  context_ = {.environment = root() ? bench_environment(job_)
-                                    : std::vector<std::pair<std::string, std::string>>(),
+  context_ = {.environment = {},
               .source = o_.shape.empty() ? o_.engine.model : o_.shape,
               .fake_weights = !o_.shape.empty(),
               .config = o_.shape.empty() ? read_model_config(o_.engine.model)
                                          : parse_shape(o_.shape, "--shape"),
               .ranks = job_.world.size(),
+              .ranks_of_nodes = ranks_of_nodes(job_.world),
               .prefill_chunk = o_.engine.prefill_chunk,
               .comm = comm_name(o_.engine.comm),
               .reduction = reduction_name(o_.engine.reduction),
@@ -197,47 +202,49 @@ int BenchCommand::measure(const EngineOptions& engine) {
 int BenchCommand::run_model(Session& session) {
   if (context_.fake_weights) session.use_fake_weights(context_.config);
   session.load([&](Session&) { return prepare(); });
-  const std::uint64_t weight_bytes = sum_on_root(job_.control, session.model().step_weight_bytes());
-  const Precision types = session.precision();
-  for (std::size_t i = 0; i < tests_.size(); ++i) {
-    results_[i] = {.test = tests_[i],
-                   .dtype = dtype_name(types.weights),
-                   .kv_dtype = dtype_name(types.kv),
-                   .threads = session.threads(),
-                   .backend = backend_name(session.backend().kind),
-                   .backend_text = session.backend_text(),
-                   .comm_text = session.comm_text(),
-                   .exactness = std::string(name(session.exactness())),
-                   .quality = std::nullopt,
-                   .shared_gpu = session.backend().shared_gpu,
-                   .load_s = session.load_s(),
-                   .weight_bytes = weight_bytes,
-                   .read_gb_per_s = std::nullopt,
-                   .seconds = {}};
-  }
+  weight_bytes_ = sum_on_root(job_.control, session.model().step_weight_bytes());
+  oversubscribed_ = oversubscribed(job_, session.threads());
+  BenchRun measured(o_, job_, session, tests_, setup());
   session.want_wire_quality();
-  const int code = session.run([&](Coordinator& coordinator) { run_tests(coordinator); });
-  for (BenchResult& result : results_) result.quality = session.wire_quality();
+  const int code = session.run_parts([&] { return measured.run(); });
+  for (std::size_t i = 0; i < tests_.size() && code == 0; ++i) {
+    results_[i] = result_of(session, i);
+    results_[i].joules_source = measured.joules_source();
+    results_[i].samples = measured.samples()[i];
+  }
   return code;
 }
 
-// Repetitions go round all tests, so that a drift strikes them alike.
-void BenchCommand::run_tests(Coordinator& coordinator) {
-  Progress progress(true, "measuring, repetition");
-  const std::int64_t rounds = o_.warmup + o_.repetitions;
-  for (std::int64_t round = 0; round < rounds; ++round) {
-    progress.update(round, rounds);
-    for (BenchResult& result : results_) {
-      const double seconds = run_bench_test(coordinator, result.test, setup());
-      if (round >= o_.warmup) result.seconds.push_back(seconds);
-    }
-  }
-  progress.finish();
+BenchResult BenchCommand::result_of(Session& session, std::size_t test) const {
+  const Precision types = session.precision();
+  const CommunicationOptions& asked = engine_.communication;
+  return {.test = tests_[test],
+          .dtype = dtype_name(types.weights),
+          .kv_dtype = dtype_name(types.kv),
+          .threads = session.threads(),
+          .allreduce = asked.allreduce,
+          .wire = std::string(name(asked.wire)),
+          .overlap = overlap_name(asked.overlap),
+          .emulate = asked.emulate,
+          .backend = backend_name(session.backend().kind),
+          .backend_text = session.backend_text(),
+          .comm_text = session.comm_text(),
+          .exactness = std::string(name(session.exactness())),
+          .quality = session.wire_quality(),
+          .shared_gpu = session.backend().shared_gpu,
+          .load_s = session.load_s(),
+          .weight_bytes = weight_bytes_,
+          .read_gb_per_s = std::nullopt,
+          .oversubscribed = oversubscribed_,
+          .joules_source = {},
+          .allreduce_source = session.allreduce_source(),
+          .model_hash = context_.fake_weights ? shape_hash(context_.config) : session.model_hash(),
+          .samples = {}};
 }
 
 void BenchCommand::report() {
   for (BenchResult& result : results_) {
-    if (!read_gb_per_s_.empty()) result.read_gb_per_s = spread(read_gb_per_s_).median;
+    if (!read_gb_per_s_.empty()) result.read_gb_per_s = estimate_median(read_gb_per_s_).median;
     report_->add(context_, result);
   }
   if (!std::cout) finish_output(std::cout);
@@ -250,11 +257,11 @@ std::string bench_text(const BenchOptions& o) {
   for (const DTypeChoice dtype : o.dtypes)
     dtypes.push_back(dtype_name(precision_of(dtype, o.engine.kv_dtype).weights));
   return fmt::format(
-      " --shape {} --dtype {} --threads {} --prompt {} --generate {} --batch {} --repetitions {} "
-      "--warmup {}",
+      " --shape {} --dtype {} --threads {} --allreduce {} --prompt {} --generate {} --batch {} "
+      "--repetitions {} --most {} --max-seconds {:g} --ci-width {:g} --warmup {}",
       o.shape.empty() ? "none" : o.shape, fmt::join(dtypes, ","), fmt::join(o.threads, ","),
-      fmt::join(o.prompt, ","), fmt::join(o.generate, ","), fmt::join(o.batch, ","), o.repetitions,
-      o.warmup);
+      fmt::join(o.allreduces, ";"), fmt::join(o.prompt, ","), fmt::join(o.generate, ","),
+      fmt::join(o.batch, ","), o.repetitions, o.most, o.max_seconds, o.ci_width, o.warmup);
 }
 
 int run_bench(const BenchOptions& options, const Job& job) {

@@ -8,13 +8,10 @@
 #include "launcher/host_facts.h"
 
 namespace shardlm {
-namespace {
 
-RankIdentity identity(const MpiWorld& world) {
+RankIdentity rank_identity(const MpiWorld& world) {
   return {world.host_name(), number_list_text(read_host_facts().cores), machine_id()};
 }
-
-}  // namespace
 
 Observation::Observation(Communicator& comm, const MpiWorld& world, const EngineOptions& options,
                          std::string title)
@@ -22,7 +19,7 @@ Observation::Observation(Communicator& comm, const MpiWorld& world, const Engine
       options_(options.observe),
       fixed_point_(options.reduction == ReductionChoice::exact),
       title_(std::move(title)),
-      who_(identity(world)) {
+      who_(rank_identity(world)) {
   CallLog* const log = comm_.log();
   const auto capacity = static_cast<std::size_t>(options_.log);
   if (log != nullptr && capacity > 0) *log = CallLog(capacity, capacity / 8 + 1);

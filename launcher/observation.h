@@ -13,6 +13,9 @@
 
 namespace shardlm {
 
+/// This rank: its host, the cores that it is bound to, its machine.
+RankIdentity rank_identity(const MpiWorld& world);
+
 /// One rank's. Made by all ranks together, with the same options.
 class Observation {
  public:

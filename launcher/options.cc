@@ -66,6 +66,7 @@ Options take(CommandSet&& set, const std::string& name) {
   keep("dump", set.dump);
   keep("doctor", set.doctor);
   keep("bench", set.bench);
+  keep("bench coll", set.coll);
   keep("tune", set.tune);
   keep("calibrate", set.calibrate);
   keep("predict", set.predict);

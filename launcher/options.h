@@ -151,6 +151,7 @@ struct DumpOptions {
   double tolerance = 1e-4;  ///< of diff: times the largest magnitude of the tensor in file A
 };
 
+enum class BenchFormat { table, csv, json, jsonl, md };  ///< md: another name of table
 /// What links and computing cost here.
 struct CalibrateOptions {
   SharedOptions shared = {};
@@ -194,8 +195,32 @@ struct BenchOptions {
   std::vector<std::int64_t> batch = {1};      ///< sequences at once
   std::vector<DTypeChoice> dtypes = {DTypeChoice::f32};
   std::vector<int> threads = {0};
-  std::int64_t repetitions = 5;
-  std::int64_t warmup = 1;  ///< repetitions before those that count
+  std::vector<std::string> allreduces = {};  ///< as engine.communication.allreduce; empty: that one
+  std::int64_t repetitions = 5;              ///< at least
+  std::int64_t most = 200;                   ///< at most
+  double max_seconds = 10;                   ///< of a test, after which no repetition begins
+  double ci_width = 0.02;                    ///< enough repetitions, as a share of the median
+  std::int64_t warmup = 1;                   ///< repetitions before those that count, at least
+  BenchFormat format = BenchFormat::table;
+};
+
+enum class CollMode { isolated, back_to_back };  ///< a barrier before each call, or none
+enum class CollBuffers { warm, cold };           ///< the same memory each call, or another
+
+/// Of `bench coll`.
+struct CollOptions {
+  SharedOptions shared = {};
+  std::vector<std::string> ops = {"all_reduce"};
+  std::vector<std::int64_t> bytes = {64, 1024, 3072, 6144, 16384, 65536, 393216, 1048576};
+  std::vector<std::string> algorithms = {};  ///< of all_reduce; empty: all that the ranks can make
+  std::vector<CollMode> modes = {CollMode::isolated};
+  CollBuffers buffers = CollBuffers::warm;
+  std::int64_t least = 200, most = 20000;  ///< calls of each algorithm and size
+  double max_seconds = 5;                  ///< of each size, all algorithms together
+  double ci_width = 0.02;
+  std::string calibration = {};  ///< file of shardlm calibrate; empty: a fit to this run
+  std::string emulate = {};      ///< as of the other commands
+  double timeout_s = 60;         ///< how long a rank waits for another one
   BenchFormat format = BenchFormat::table;
 };
 
@@ -258,7 +283,7 @@ struct HelpText {
 
 struct Options {
   std::variant<HelpText, GenerateOptions, ScoreOptions, TokenizeOptions, DetokenizeOptions,
-               PlanOptions, DumpOptions, DoctorOptions, BenchOptions, TuneOptions, CalibrateOptions, PredictOptions, StudyPlanOptions, StudyRunOptions, StudyResumeOptions, StudyReportOptions, StudyCompareOptions, LaunchOptions, VersionOptions>
+               PlanOptions, DumpOptions, DoctorOptions, BenchOptions, CollOptions, TuneOptions, CalibrateOptions, PredictOptions, StudyPlanOptions, StudyRunOptions, StudyResumeOptions, StudyReportOptions, StudyCompareOptions, LaunchOptions, VersionOptions>
       command;
   /// What a person should know about how the options were read (keys of the configuration file
   /// that this sub-command has no use for); one line each, to be logged as information.

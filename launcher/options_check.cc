@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "comm/algorithm_table.h"
 #include "launcher/backend_options.h"
+#include "launcher/bench_options.h"
 #include "launcher/model_shape.h"
 
 namespace shardlm {
@@ -152,6 +153,22 @@ void check_complete(const DoctorOptions& options) {
   }
 }
 
+namespace {
+
+void refuse_json_beside(BenchFormat format, bool json, const std::string& command) {
+  const bool other =
+      format == BenchFormat::csv || format == BenchFormat::jsonl || format == BenchFormat::md;
+  refuse_both(json, other, command, "--json and another --format");
+}
+
+void need_share(double share, const std::string& where) {
+  if (share >= 0 && share <= 1) return;
+  fail(ExitCode::usage,
+       {.expected = "a number from 0 to 1", .found = fmt::format("{:g}", share), .where = where});
+}
+
+}  // namespace
+
 void check_complete(const BenchOptions& options) {
   const bool shape = !options.shape.empty();
   need(shape || !options.engine.model.empty(), "bench", "--model DIR or --shape SHAPE");
@@ -162,13 +179,17 @@ void check_complete(const BenchOptions& options) {
   };
   need(!none(options.prompt) || !none(options.generate), "bench",
        "something to measure: a number above 0 in --prompt or --generate");
-  const bool other = options.format != BenchFormat::table && options.format != BenchFormat::json;
-  refuse_both(options.shared.json, other, "bench", "--json and another --format");
-  for (const DTypeChoice dtype : options.dtypes) {
-    EngineOptions engine = options.engine;
-    engine.dtype = dtype;
-    check_backend(engine);
+  refuse_json_beside(options.format, options.shared.json, "bench");
+  need_share(options.ci_width, "--ci-width");
+  for (const EngineOptions& engine : bench_engines(options)) check_backend(engine);
+}
+
+void check_complete(const CollOptions& options) {
+  if (!options.calibration.empty()) {
+    fail(ExitCode::usage, {.what = "--calibration", .remedy = "this build reads no such file"});
   }
+  refuse_json_beside(options.format, options.shared.json, "bench coll");
+  need_share(options.ci_width, "--ci-width");
 }
 
 void check_complete(const TuneOptions&) {}

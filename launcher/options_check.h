@@ -14,6 +14,7 @@ void check_complete(const PlanOptions& options);
 void check_complete(const DumpOptions& options);
 void check_complete(const DoctorOptions& options);
 void check_complete(const BenchOptions& options);
+void check_complete(const CollOptions& options);
 void check_complete(const TuneOptions& options);
 void check_complete(const CalibrateOptions& options);
 void check_complete(const PredictOptions& options);

@@ -216,9 +216,17 @@ std::string overview_help(std::span<const CommandTable> tables) {
   CLI::App app("shardlm: one language model over many processes, by tensor parallelism", "shardlm");
   app.set_help_flag("-h,--help", "print this help and exit");
   app.require_subcommand(1);
-  for (const CommandTable& table : tables) app.add_subcommand(table.name, table.summary);
+  // CLI11 takes no name of two words: another character stands for the blank meanwhile.
+  constexpr char kBlank = '\x1f';
+  for (const CommandTable& table : tables) {
+    std::string name = table.name;
+    std::ranges::replace(name, ' ', kBlank);
+    app.add_subcommand(name, table.summary);
+  }
   app.footer("shardlm COMMAND --help lists the options of a command.\n" + std::string(kExitCodes));
-  return app.help();
+  std::string help = app.help();
+  std::ranges::replace(help, kBlank, ' ');
+  return help;
 }
 
 }  // namespace shardlm

@@ -101,10 +101,8 @@ Table engine_table(EngineOptions& o) {
                      o.allow_shared_gpu)});
 }
 
-namespace {
-
-OptionSpec rules_option(std::string name, std::string help, std::string value, std::string& target,
-                        std::function<void(const std::string&)> check) {
+OptionSpec checked_option(std::string name, std::string help, std::string value,
+                          std::string& target, std::function<void(const std::string&)> check) {
   OptionSpec option =
       value_option(std::move(name), std::move(value), std::move(help), ValueKind::text);
   option.default_text = target.empty() ? "none" : target;
@@ -115,23 +113,22 @@ OptionSpec rules_option(std::string name, std::string help, std::string value, s
   return option;
 }
 
-}  // namespace
+void check_allreduce(const std::string& text) {
+  if (text != "auto" && text != "table") parse_algorithm_table(text);
+}
 
 Table communication_table(CommunicationOptions& o) {
-  const auto check_rules = [](const std::string& text) {
-    if (text != "auto" && text != "table") parse_algorithm_table(text);
-  };
   return section(
       "Communication",
-      {rules_option("allreduce", "all-reduce by site, phase and size (docs/communication.md)",
-                    "auto|table|RULES", o.allreduce, check_rules),
+      {checked_option("allreduce", "all-reduce by site, phase and size (docs/communication.md)",
+                      "auto|table|RULES", o.allreduce, check_allreduce),
        path_option("allreduce-table", "FILE", "what shardlm tune has measured", o.table),
        choice_option("wire", "type of an all-reduce's elements on their way", o.wire,
                      {"f32", "bf16", "f16", "int8"}),
        choice_option("overlap", "of a prefill's all-reduces with its arithmetic", o.overlap,
                      {"none", "poll", "thread"}),
-       rules_option("emulate", "as over a slower network: latency_us=100,gbit=1,...", "NETWORK",
-                    o.emulate, [](const std::string& text) { parse_emulation(text); }),
+       checked_option("emulate", "as over a slower network: latency_us=100,gbit=1,...", "NETWORK",
+                      o.emulate, [](const std::string& text) { parse_emulation(text); }),
        switch_option("check-collectives", "compare each call over the ranks before it",
                      o.check_collectives)});
 }

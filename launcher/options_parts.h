@@ -23,6 +23,12 @@ Table engine_table(EngineOptions& o);
 Table communication_table(CommunicationOptions& o);
 Table observe_table(ObserveOptions& o);
 
+/// A text that must be right for `check`, which says what is wrong by an Error.
+OptionSpec checked_option(std::string name, std::string help, std::string value,
+                          std::string& target, std::function<void(const std::string&)> check);
+/// auto, table, or rules of comm/algorithm_table.h; another text is an Error(usage).
+void check_allreduce(const std::string& text);
+
 OptionSpec model_option(std::string& model);
 OptionSpec shape_option(std::string& target);  ///< in the place of --model
 OptionSpec dtype_option(DTypeChoice& target);

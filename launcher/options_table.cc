@@ -1,6 +1,7 @@
 #include "launcher/options_table.h"
 
 #include "base/error.h"
+#include "launcher/bench_options.h"
 #include "launcher/options_parts.h"
 #include "launcher/predict_options.h"
 #include "launcher/study_options.h"
@@ -201,40 +202,6 @@ CommandTable doctor_command(DoctorOptions& o) {
        shared_table(o.shared)});
 }
 
-// The engine's options with lists in the places of two.
-Table bench_engine_table(BenchOptions& o) {
-  Table table = engine_table(o.engine);
-  for (OptionSpec& option : table) {
-    if (option.name == "threads") {
-      option = listed(std::move(option), "N,...", o.engine.threads, o.threads);
-    } else if (option.name == "dtype") {
-      option = listed(std::move(option), "TYPE,...", o.engine.dtype, o.dtypes);
-    }
-  }
-  return table;
-}
-
-CommandTable bench_command(BenchOptions& o) {
-  // Lists are crossed; a test of so many steps takes too long to be meant beyond this.
-  constexpr IntegerRange kTokens{0, 1'000'000}, kBatch{1, 65'536}, kTimes{1, 100'000};
-  constexpr IntegerRange kWarmup{0, 1000};
-  return command(
-      "bench", "speed of prefill and decoding, and how far it is from the memory's",
-      {bench_engine_table(o),
-       section(
-           "Tests (lists are crossed with each other)",
-           {shape_option(o.shape),
-            integer_list_option("prompt", "tokens of a prefill; 0: none", o.prompt, kTokens),
-            integer_list_option("generate", "decoding steps; 0: none", o.generate, kTokens),
-            integer_list_option("batch", "sequences at once", o.batch, kBatch),
-            integer_option("repetitions", "of each test", o.repetitions, kTimes),
-            integer_option("warmup", "repetitions that do not count, before", o.warmup, kWarmup),
-            choice_option("format", "of the results", o.format,
-                          {"table", "csv", "json", "jsonl"})}),
-       communication_table(o.engine.communication), observe_table(o.engine.observe),
-       shared_table(o.shared)});
-}
-
 CommandTable tune_command(TuneOptions& o) {
   constexpr IntegerRange kBytes{4, 1 << 30};
   return command(
@@ -262,6 +229,7 @@ std::vector<CommandTable> command_tables(CommandSet& set) {
           dump_command(set.dump),
           doctor_command(set.doctor),
           bench_command(set.bench),
+          coll_command(set.coll),
           tune_command(set.tune),
           calibrate_command(set.calibrate),
           predict_command(set.predict),

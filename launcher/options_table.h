@@ -52,6 +52,7 @@ struct CommandSet {
   DumpOptions dump;
   DoctorOptions doctor;
   BenchOptions bench;
+  CollOptions coll;
   TuneOptions tune;
   CalibrateOptions calibrate;
   PredictOptions predict;

@@ -40,6 +40,7 @@ bool is_collective(const Options& options) {
          std::holds_alternative<ScoreOptions>(options.command) ||
          std::holds_alternative<DoctorOptions>(options.command) ||
          std::holds_alternative<BenchOptions>(options.command) ||
+         std::holds_alternative<CollOptions>(options.command) ||
          std::holds_alternative<TuneOptions>(options.command) ||
          std::holds_alternative<CalibrateOptions>(options.command);
 }
@@ -122,6 +123,7 @@ std::string calling_text(const Options& options) {
     return with("doctor", o->engine);
   if (const auto* o = std::get_if<BenchOptions>(&options.command))
     return with("bench", o->engine) + bench_text(*o);
+  if (const auto* o = std::get_if<CollOptions>(&options.command)) return coll_text(*o);
   if (const auto* o = std::get_if<TuneOptions>(&options.command))
     return fmt::format("tune --bytes {} --seconds {:g}", fmt::join(o->bytes, ","), o->seconds);
   if (const auto* o = std::get_if<CalibrateOptions>(&options.command))
@@ -157,6 +159,7 @@ int run_collective(const Options& options, const Job& job) {
   if (const auto* o = std::get_if<DumpOptions>(&options.command)) code = run_dump(*o, job);
   if (const auto* o = std::get_if<DoctorOptions>(&options.command)) code = run_doctor(*o, job);
   if (const auto* o = std::get_if<BenchOptions>(&options.command)) code = run_bench(*o, job);
+  if (const auto* o = std::get_if<CollOptions>(&options.command)) code = run_coll(*o, job);
   if (const auto* o = std::get_if<TuneOptions>(&options.command)) code = run_tune(*o, job);
   if (const auto* o = std::get_if<CalibrateOptions>(&options.command))
     code = run_calibrate(*o, job);

@@ -10,8 +10,8 @@
 #include "comm/agreement.h"
 #include "engine/generate.h"
 #include "engine/wire.h"
-#include "io/model_digest.h"
 #include "launcher/allreduce_choice.h"
+#include "launcher/allreduce_file.h"
 #include "launcher/bytes_text.h"
 #include "launcher/cores.h"
 #include "launcher/errors.h"
@@ -99,7 +99,7 @@ void Session::open_files() {
 // Rank 0 compares every rank's digest of the model with its own.
 void Session::agree_on_files() {
   if (fake_) return;
-  ModelDigest mine;
+  ModelDigest& mine = digest_;
   agree(comm(), caught([&] { mine = digest_model(model_dir_, *checkpoint_); }));
   std::vector<std::vector<std::byte>> all;
   comm().gather({SiteKind::load}, std::as_bytes(std::span(&mine, 1)), all, 0);
@@ -191,11 +191,31 @@ std::optional<std::int32_t> Session::start_of_text() const {
   return id && *id < config_.vocab_size ? id : std::nullopt;
 }
 
+std::string Session::model_hash() const {
+  if (fake_) return "";
+  return environment_hash({{"config", fmt::format("{:x}", digest_.config)},
+                           {"tensors", fmt::format("{:x}", digest_.tensor_table)},
+                           {"bytes", fmt::format("{}", digest_.file_bytes)},
+                           {"samples", fmt::format("{:x}", digest_.samples)}});
+}
+
+std::unique_ptr<PartRecorder> Session::record_parts(std::size_t calls, std::size_t steps) {
+  return std::make_unique<PartRecorder>(comm(), rank_identity(world_), calls, steps);
+}
+
 int Session::run(const std::function<void(Coordinator&)>& body) {
+  return run_parts([&] { return part(body); });
+}
+
+int Session::part(const std::function<void(Coordinator&)>& body) {
+  return rank() == 0 ? coordinate(body) : serve(comm(), *executor_);
+}
+
+int Session::run_parts(const std::function<int()>& parts) {
   const auto measure = [this] { return quality_ = measure_quality(); };
   const bool measurable = rounds() && options_.compute != ComputeChoice::none;
   observation_->begin_run(config_, measurable ? std::function(measure) : nullptr);
-  const int code = rank() == 0 ? coordinate(body) : serve(comm(), *executor_);
+  const int code = parts();
   if (code == 0) observation_->finish();
   const bool reported = options_.observe.report && comm().log() != nullptr;
   if (code == 0 && measurable && want_quality_ && !reported) measure();

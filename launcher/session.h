@@ -12,6 +12,7 @@
 #include "engine/coordinator.h"
 #include "engine/executor.h"
 #include "io/checkpoint.h"
+#include "io/model_digest.h"
 #include "io/tokenizer.h"
 #include "launcher/fault.h"
 #include "launcher/job.h"
@@ -21,6 +22,7 @@
 #include "model/config.h"
 #include "model/model.h"
 #include "model/plan.h"
+#include "study/part_recorder.h"
 #include "study/wire_quality.h"
 
 namespace shardlm {
@@ -52,6 +54,14 @@ class Session {
 
   /// Runs a command: `body` on rank 0, the worker loop elsewhere. Returns the exit code.
   int run(const std::function<void(Coordinator&)>& body);
+  /// The same in parts between which the ranks meet: `parts` is called on all ranks and calls
+  /// part() any number of times, until one returns another code than 0. Returns its result.
+  int run_parts(const std::function<int()>& parts);
+  int part(const std::function<void(Coordinator&)>& body);
+
+  /// Records the collectives of each part() by themselves. Collective, between load() and
+  /// run_parts(); the session outlives the recorder.
+  std::unique_ptr<PartRecorder> record_parts(std::size_t calls, std::size_t steps);
 
   /// After run(), measure what the rounding costs even if no report asks for it: on all ranks.
   void want_wire_quality() { want_quality_ = true; }
@@ -78,6 +88,10 @@ class Session {
   Precision precision() const { return devices_.own->precision(); }
   std::string backend_text() const { return devices_.own->describe(); }
   std::string comm_text() const { return comm().describe(); }
+  const std::string& allreduce_source() const { return devices_.allreduce_source; }
+  /// Of the model's files: 16 hexadecimal digits that hang on configuration, tensors, sizes and
+  /// samples of the data; empty of made-up weights.
+  std::string model_hash() const;
   const ActivationDump* dump() const { return dump_.get(); }
 
  private:
@@ -106,6 +120,7 @@ class Session {
   bool fake_ = false;
   ModelConfig config_;
   std::optional<Checkpoint> checkpoint_;
+  ModelDigest digest_;  // of a folder
   std::unique_ptr<Tokenizer> tokenizer_;
   std::unique_ptr<Model> model_;
   std::unique_ptr<Executor> executor_;

@@ -42,20 +42,24 @@ std::string machine_id() {
   return id + " " + std::filesystem::read_symlink("/proc/self/ns/time", error).string();
 }
 
-RankRecords take_records(const CallLog& log, const RankIdentity& who) {
+RankRecords take_records(const CallLog& log, const RankIdentity& who, const LogMark& since) {
+  // Records before the mark are neither taken nor missed.
+  const std::size_t old_calls = log.calls.dropped(), old_steps = log.steps.dropped();
   RankRecords records{.who = who,
                       .first = {},
                       .run = {},
                       .last = {},
                       .tsc = log.clock == TickClock::cpu && ticks_are_tsc(),
                       .device = log.clock == TickClock::steady,
-                      .dropped_calls = log.calls.dropped(),
-                      .dropped_steps = log.steps.dropped(),
+                      .dropped_calls = old_calls - std::min(old_calls, since.calls),
+                      .dropped_steps = old_steps - std::min(old_steps, since.steps),
                       .calls = {},
                       .steps = {},
                       .algorithms = {}};
-  records.calls.reserve(log.calls.size());
-  for (std::size_t i = 0; i < log.calls.size(); ++i) {
+  const std::size_t first_call = since.calls - std::min(old_calls, since.calls);
+  const std::size_t first_step = since.steps - std::min(old_steps, since.steps);
+  records.calls.reserve(log.calls.size() - first_call);
+  for (std::size_t i = first_call; i < log.calls.size(); ++i) {
     const CallRecord& r = log.calls[i];
     if (!records.calls.empty() && records.calls.back().call.number == r.call.number) {
       join(records.calls.back(), r);
@@ -73,7 +77,7 @@ RankRecords take_records(const CallLog& log, const RankIdentity& who) {
                              .wait = r.wait,
                              .dtype = r.dtype});
   }
-  for (std::size_t i = 0; i < log.steps.size(); ++i) records.steps.push_back(log.steps[i]);
+  for (std::size_t i = first_step; i < log.steps.size(); ++i) records.steps.push_back(log.steps[i]);
   return records;
 }
 

@@ -47,8 +47,14 @@ struct RankRecords {
   std::vector<std::string> algorithms;
 };
 
-/// Takes what the log holds; launches of one call (equal numbers) become one record.
-RankRecords take_records(const CallLog& log, const RankIdentity& who);
+/// How many records a log has had at some moment.
+struct LogMark {
+  std::size_t calls = 0, steps = 0;
+  static LogMark of(const CallLog& log) { return {log.calls.added(), log.steps.added()}; }
+};
+
+/// Takes what the log holds since `since`; launches of one call (equal numbers) become one record.
+RankRecords take_records(const CallLog& log, const RankIdentity& who, const LogMark& since = {});
 
 /// Numbers of a device's calls, which it counts by itself, lie above those of the host.
 inline constexpr std::uint64_t kDeviceNumbers = std::uint64_t{1} << 48;

@@ -4,101 +4,13 @@
 #include <cmath>
 #include <cstring>
 #include <map>
-#include <numeric>
 
 #include "base/error.h"
-#include "base/philox.h"
 #include "comm/ticks.h"
+#include "study/call_timing.h"
 
 namespace shardlm {
 namespace {
-
-constexpr Site kSite{SiteKind::mlp_out, -1};
-constexpr std::int64_t kRowFloats = 4096;  // a message is whole rows, of at most so many
-
-struct Shape {
-  std::int64_t rows, cols;
-};
-
-Shape shape_of(std::size_t bytes) {
-  const auto floats = static_cast<std::int64_t>(bytes / sizeof(float));
-  const std::int64_t rows = std::max<std::int64_t>(1, floats / kRowFloats);
-  return {rows, floats / rows};
-}
-
-/// One size: the addend, the stream that it is added to, and what it is filled with.
-class Message {
- public:
-  Message(Backend& backend, std::size_t bytes)
-      : backend_(backend), shape_(shape_of(bytes)), residual_(tensor()) {}
-
-  std::size_t bytes() const {
-    return static_cast<std::size_t>(shape_.rows * shape_.cols) * sizeof(float);
-  }
-
-  // A call as a model makes it: the addend is where the communicator wants it. An addend that was
-  // given out must be the next that is reduced, so ranks meet over another communicator.
-  double call_us(Communicator& comm, Communicator& meet, float value) {
-    const auto place = comm.addend(kSite, shape_.rows, shape_.cols, DType::f32);
-    const Tensor addend = place ? *place : tensor();
-    fill(addend, value);
-    meet.barrier(kSite);
-    const std::int64_t start = steady_ns();
-    comm.all_reduce(kSite, addend, {.residual = &residual_});
-    return static_cast<double>(steady_ns() - start) * 1e-3;
-  }
-
-  // Elements that are not the sum of 1, 2, …, P: small whole numbers, exact in any order.
-  std::uint64_t n_wrong(Communicator& comm, Communicator& meet) {
-    fill(residual_, 0);
-    call_us(comm, meet, static_cast<float>(comm.rank() + 1));
-    const auto expected = static_cast<float>(comm.size() * (comm.size() + 1) / 2);
-    std::vector<float> sums(static_cast<std::size_t>(residual_.elements()));
-    backend_.download(residual_, sums);
-    fill(residual_, 0);
-    return static_cast<std::uint64_t>(
-        std::count_if(sums.begin(), sums.end(), [&](float sum) { return sum != expected; }));
-  }
-
- private:
-  Tensor tensor() { return backend_.allocate(shape_.rows, shape_.cols); }
-  void fill(const Tensor& to, float value) {
-    values_.assign(static_cast<std::size_t>(to.elements()), value);
-    backend_.upload(values_, to);
-  }
-
-  Backend& backend_;
-  Shape shape_;
-  Tensor residual_;
-  std::vector<float> values_;
-};
-
-// The same on all ranks: drawn from the call's number alone.
-void draw_order(std::vector<std::size_t>& order, std::uint32_t round) {
-  std::iota(order.begin(), order.end(), 0);
-  for (std::size_t i = order.size(); i > 1; --i) {
-    const auto words = philox4x32_10({static_cast<std::uint32_t>(i), round, 0, 0}, {});
-    std::swap(order[i - 1], order[words[0] % i]);
-  }
-}
-
-template <class T>
-std::span<const std::byte> bytes_of(const std::vector<T>& values) {
-  return std::as_bytes(std::span(values));
-}
-
-// On rank 0, rank by rank.
-template <class T>
-std::vector<std::vector<T>> gathered(Communicator& control, const std::vector<T>& mine) {
-  std::vector<std::vector<std::byte>> all;
-  control.gather({SiteKind::load}, bytes_of(mine), all, 0);
-  std::vector<std::vector<T>> values;
-  for (const auto& bytes : all) {
-    values.emplace_back(bytes.size() / sizeof(T));
-    if (!bytes.empty()) std::memcpy(values.back().data(), bytes.data(), bytes.size());
-  }
-  return values;
-}
 
 // Rounds of all candidates that fit the time, as rank 0 finds.
 int agree_on_rounds(Communicator& control, double round_us, const TuneLimits& limits) {
@@ -127,14 +39,12 @@ TuneSample summary(std::vector<double> times) {
 void tune_size(Communicator& control, Backend& backend, std::span<const TuneCandidate> candidates,
                std::size_t bytes, const TuneLimits& limits, std::vector<TuneSample>& samples) {
   constexpr int kWarmup = 10;
-  Message message(backend, bytes);
+  SumCall message(backend, bytes);
   // Another candidate meets as quickly as this one.
   const auto meet = [&](std::size_t i) -> Communicator& {
     return candidates.size() == 1 ? control : *candidates[i == 0 ? 1 : 0].comm;
   };
-  const auto call_us = [&](std::size_t i) {
-    return message.call_us(*candidates[i].comm, meet(i), 0);
-  };
+  const auto call_us = [&](std::size_t i) { return message.call_us(*candidates[i].comm, meet(i)); };
   std::vector<std::uint64_t> wrong;
   for (std::size_t i = 0; i < candidates.size(); ++i)
     wrong.push_back(message.n_wrong(*candidates[i].comm, meet(i)));
@@ -153,13 +63,8 @@ void tune_size(Communicator& control, Backend& backend, std::span<const TuneCand
   }
   const auto wrong_by_rank = gathered(control, wrong);
   for (std::size_t i = 0; i < candidates.size(); ++i) {
-    const auto by_rank = gathered(control, times[i]);
-    if (by_rank.empty()) continue;
-    std::vector<double> slowest = by_rank[0];
-    for (const auto& of_rank : by_rank) {
-      for (std::size_t k = 0; k < slowest.size(); ++k)
-        slowest[k] = std::max(slowest[k], of_rank[k]);
-    }
+    std::vector<double> slowest = slowest_of_ranks(control, times[i]);
+    if (slowest.empty()) continue;
     TuneSample sample = summary(std::move(slowest));
     sample.choice = candidates[i].choice;
     sample.bytes = message.bytes();
@@ -175,18 +80,6 @@ const TuneSample* of_choice(std::span<const TuneSample> samples, const AllReduce
 }
 
 }  // namespace
-
-std::pair<double, double> median_interval(std::span<const double> sorted) {
-  const auto n = static_cast<double>(sorted.size());
-  const double reach = 0.98 * std::sqrt(n);
-  const auto low = static_cast<std::ptrdiff_t>(std::floor(n / 2 - reach));
-  const auto high = static_cast<std::ptrdiff_t>(std::ceil(n / 2 + reach));
-  const auto last = static_cast<std::ptrdiff_t>(sorted.size()) - 1;
-  const auto at = [&](std::ptrdiff_t i) {
-    return sorted[static_cast<std::size_t>(std::clamp<std::ptrdiff_t>(i, 0, last))];
-  };
-  return {at(low), at(high)};
-}
 
 std::vector<AllReduceChoice> tune_choices(const GroupShape& shape) {
   std::vector<AllReduceChoice> choices;

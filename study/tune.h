@@ -12,6 +12,7 @@
 #include "backend/backend.h"
 #include "comm/algorithm_table.h"
 #include "comm/communicator.h"
+#include "study/measuring.h"
 
 namespace shardlm {
 
@@ -54,9 +55,5 @@ std::vector<TuneSample> tune(Communicator& control, Backend& backend,
 /// sizes. A size keeps the choice of the size below it unless another one's confidence interval
 /// lies wholly under that one's: so that noise does not make rules.
 AlgorithmTable quickest(std::span<const TuneSample> samples);
-
-/// A 95 % confidence interval of the median of sorted values: the order statistics n/2 ± 0.98
-/// sqrt(n) (comm_study 1.4).
-std::pair<double, double> median_interval(std::span<const double> sorted);
 
 }  // namespace shardlm

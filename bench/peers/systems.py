@@ -76,7 +76,7 @@ class Systems:
             self.options.shardlm, "bench", "--model", self.models.folder(run.size), "--prompt",
             prompt, "--generate", generate, "--batch", run.batch, "--dtype", run.dtype,
             "--threads", run.threads, "--repetitions", self.options.repetitions,
-            "--format", "json"])
+            "--most", self.options.repetitions, "--format", "json"])
         return read_bench(json.loads(text), run)
 
     def _ranks(self, run):

@@ -3,6 +3,7 @@ import csv
 import io
 import itertools
 import json
+import os
 import statistics
 import unittest
 
@@ -10,10 +11,11 @@ from harness import DEMO, MODEL_FILES, OK, USAGE, CliTest, parse_object, run, ru
 
 TINY_SHAPE = "n_layer=1,n_embd=32,n_head=2,n_positions=64,vocab_size=100"
 PREFILLS, STEPS, BATCHES = (5, 16), (3,), (1, 2)
-QUICK = ["--repetitions", 3, "--warmup", 1, "--threads", 1]
+QUICK = ["--repetitions", 3, "--most", 3, "--warmup", 1, "--threads", 1]
 LISTS = ["--prompt", "5,16", "--generate", 3, "--batch", "1,2", *QUICK]
-TABLE_COLUMNS = ["test", "batch", "dtype", "kv", "ranks", "threads", "reps", "tokens/s", "min..max",
-                 "ttft ms", "step ms", "GB/s", "of read", "GFLOP/s"]
+TABLE_COLUMNS = ["test", "batch", "dtype", "kv", "ranks", "threads", "reps", "tokens/s", "95 % CI",
+                 "min..max", "ttft ms", "step ms", "comm", "wait", "GB/s", "of read", "GFLOP/s",
+                 "J/token", "closes"]
 
 
 def bench(*args):
@@ -62,8 +64,22 @@ class Bench(CliTest):
         # Blocks and output table of the shape, and what a layout pads.
         matrices = 4 * (12 * 32 * 32 + 100 * 32)
         self.assertTrue(matrices <= t["weight_bytes"] <= 16 * matrices, t)
+        self.assertEqual((t["schema"], t["method_version"]), ("shardlm bench 2", 2))
+        self.assertEqual((t["stopped"], t["allreduce"], t["wire"], t["overlap"], t["emulate"]),
+                         ("most", "auto", "f32", "none", ""))
+        self.assertEqual((t["nodes"], t["ranks_of_nodes"]), (1, [ranks]))
+        self.assertEqual((t["tokens_per_s_low"], t["tokens_per_s_high"]), (None, None))
+        self.assertIsInstance(t["noisy"], bool)
+        self.assertGreaterEqual(t["canary_p99_over_p50"], 1)
+        self.assertTrue(t["joules_source"])
+        self.check_split(t, ranks)
         if decode:
+            self.assertEqual(t["itl_ms"]["n"], len(t["itl_samples_ms"]))
+            self.assertEqual(t["itl_ms"]["n"], t["tokens"] * repetitions)
+            self.assertAlmostEqual(sum(t["itl_samples_ms"]) / 1e3 / sum(t["seconds"]), 1, delta=1e-6)
+            self.assertEqual(t["itl_ms"]["max"], max(t["itl_samples_ms"]))
             self.assertIsNone(t["ttft_ms"])
+            self.assertEqual(t["tpot_ms"], t["ms_per_step"])
             close(t["ms_per_step"], 1e3 * middle / t["tokens"])
             close(t["weight_gb_per_s"], t["weight_bytes"] * t["tokens"] / middle / 1e9)
             close(t["share_of_read"], t["weight_gb_per_s"] / t["read_gb_per_s"])
@@ -72,11 +88,54 @@ class Bench(CliTest):
             self.assertEqual([t[k] for k in ("ms_per_step", "weight_gb_per_s", "share_of_read")],
                              [None] * 3)
 
+    def check_split(self, t, ranks):
+        """Where the time went, and the bytes that were sent, against the formulas."""
+        step, sums = t["step_ms"], t["all_reduce"]
+        parts = ["compute", "wait", "transfer", "other"]
+        close = lambda a, b: self.assertAlmostEqual(a, b, delta=1e-9 * max(abs(a), abs(b)) + 1e-12)
+        close(step["total"], sum(step[p] for p in parts))
+        self.assertLessEqual(abs(step["total"] - step["wall"]), 0.01 * step["wall"])
+        self.assertTrue(t["closes"], t)
+        self.assertEqual((t["records_lost"], t["causality_violations"]), (0, 0))
+        self.assertTrue(all(step[p] >= 0 for p in parts) and step["compute"] > 0, step)
+        self.assertEqual([r["rank"] for r in t["rank_ms"]], list(range(ranks)))
+        for p in parts:
+            close(step[p], statistics.mean(r[p] for r in t["rank_ms"]))
+        # The records' wall time is what the repetitions took by the clock of the benchmark.
+        passes = t["steps_per_repetition"]
+        self.assertAlmostEqual(step["wall"] * passes / (1e3 * statistics.mean(t["seconds"])), 1,
+                               delta=1e-4)
+        close(t["comm_share"], (step["wait"] + step["transfer"]) / step["total"])
+        close(t["wait_share"], step["wait"] / step["total"])
+        factors = [t[k] for k in ("load_balance", "serialisation", "transfer_efficiency")]
+        self.assertTrue(all(0 < f <= 1 + 1e-9 for f in factors), t)
+        close(t["parallel_efficiency"], factors[0] * factors[1] * factors[2])
+        if ranks == 1:
+            self.assertEqual((step["wait"], step["transfer"], factors), (0, 0, [1, 1, 1]))
+        self.assertTrue(sums["as_expected"], sums)
+        layers, width = 1, 32
+        calls = 2 * layers + 1 if ranks > 1 else 0
+        rows = t["batch"] if t["kind"] == "decode" else t["tokens"] * t["batch"] / passes
+        self.assertEqual((sums["calls_per_step"], sums["expected_calls"]), (calls, calls))
+        close(sums["counted_bytes_per_step"], calls * rows * width * 4)
+        close(sums["expected_bytes_per_step"], calls * rows * width * 4)
+        if ranks == 2:  # shm-oneshot: each rank writes its addend
+            close(sums["sent_bytes_per_step"], 2 * sums["counted_bytes_per_step"])
+
     def check_context(self, value, ranks):
         environment, model = value["environment"], value["model"]
         for name in ("version", "commit", "compiler", "mpi", "simd", "build_type", "host", "cpu",
                      "cores"):
             self.assertTrue(environment[name], name)
+        for name in ("dirty", "cxx_flags", "numa_nodes", "governor", "smt", "kernel", "container",
+                     "virtual_machine", "huge_pages", "hosts", "ranks_of_nodes", "binding",
+                     "variables", "start_time", "timer", "timer_cost_ns", "timer_resolution_ns",
+                     "canary", "method_version", "allreduce_table", "clock", "dtypes", "seed",
+                     "joules_source", "model_hash", "gpu", "link"):
+            self.assertTrue(environment[name], name)
+            self.assertIsInstance(environment[name], str)
+        self.assertRegex(environment["start_time"], r"^20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
+        self.assertEqual(len(environment["binding"].split("; ")), ranks)
         self.assertEqual(environment["ranks"], ranks)
         self.assertEqual([model[k] for k in ("n_layer", "n_embd", "n_head", "n_inner",
                                              "n_positions", "vocab_size")],
@@ -86,14 +145,13 @@ class Bench(CliTest):
         self.assertEqual((model["source"], model["fake_weights"]), (TINY_SHAPE, True))
 
     def test_json(self):
-        for ranks in (None, 2, 3):
-            for switch in (["--json"], ["--format", "json"]):
-                value = self.object_of(run(bench(*LISTS, *switch), ranks))
-                self.check_context(value, ranks or 1)
-                tests = value["tests"]
-                self.assertEqual(sorted((t["test"], t["batch"]) for t in tests), crossed())
-                for t in tests:
-                    self.check_test(t, ranks or 1)
+        for ranks, switch in ((None, ["--json"]), (2, ["--format", "json"]), (3, ["--json"])):
+            value = self.object_of(run(bench(*LISTS, *switch), ranks))
+            self.check_context(value, ranks or 1)
+            tests = value["tests"]
+            self.assertEqual(sorted((t["test"], t["batch"]) for t in tests), crossed())
+            for t in tests:
+                self.check_test(t, ranks or 1)
 
     def test_json_lines(self):
         result = run(bench(*LISTS, "--format", "jsonl"), 2)
@@ -103,6 +161,46 @@ class Bench(CliTest):
         for line in lines:
             self.check_context(line, 2)
             self.check_test(line, 2)
+
+    def test_repetitions_stop_when_the_median_is_known_or_the_time_is_over(self):
+        quick = ["--prompt", 0, "--generate", 3, "--threads", 1, "--format", "jsonl"]
+        cases = [(["--repetitions", 2, "--ci-width", 1, "--most", 500], "precise"),
+                 (["--repetitions", 4, "--ci-width", 0, "--max-seconds", 0.01], "time"),
+                 (["--repetitions", 7, "--ci-width", 0, "--most", 7], "most")]
+        for more, why in cases:
+            t = parse_object(run(bench(*quick, *more)).out)
+            self.assertEqual((t["stopped"], t["repetitions"]), (why, len(t["seconds"])))
+            self.assertGreaterEqual(t["repetitions"], {"precise": 6, "time": 4, "most": 7}[why])
+            if t["repetitions"] >= 6:
+                self.assertLessEqual(t["tokens_per_s_low"], t["tokens_per_s"])
+                self.assertLessEqual(t["tokens_per_s"], t["tokens_per_s_high"])
+
+    def test_all_reduces_are_crossed(self):
+        result = run(bench("--prompt", 4, "--generate", 2, *QUICK, "--allreduce",
+                           "auto;decode=ring,direct", "--format", "jsonl"), 2)
+        lines = [parse_object(line) for line in result.out.decode().splitlines()]
+        self.assertEqual([(t["allreduce"], t["test"], t["all_reduce"]["algorithms"]) for t in lines],
+                         [("auto", "pp4", "shm-oneshot"), ("auto", "tg2", "shm-oneshot"),
+                          ("decode=ring,direct", "pp4", "direct"),
+                          ("decode=ring,direct", "tg2", "ring")])
+
+    def test_halves_and_exact_sums_have_the_bytes_of_their_formula(self):
+        quick = ["--prompt", 16, "--generate", 2, *QUICK, "--format", "jsonl"]
+        # The embedding's sum is of floats always.
+        for more, calls, size in ((["--overlap", "poll"], 6, 3 * 4),
+                                  (["--reduction", "exact"], 3, 4 + 2 * 8)):
+            for line in run(bench(*quick, *more), 2).out.decode().splitlines():
+                t = parse_object(line)
+                sums = t["all_reduce"]
+                self.assertTrue(sums["as_expected"] and t["closes"], t)
+                if t["kind"] == "prefill":
+                    self.assertEqual(sums["calls_per_step"], calls)
+                    self.assertEqual(sums["counted_bytes_per_step"], 16 * 32 * size)
+
+    def test_more_threads_than_cores_are_marked(self):
+        result = run(bench("--prompt", 4, "--generate", 0, "--repetitions", 1, "--most", 1,
+                           "--threads", os.cpu_count() + 1, "--format", "md"))
+        self.assertIn("\noversubscribed: ", result.out.decode())
 
     def test_rounded_sums_have_their_quality_beside_them(self):
         quick = ["--prompt", 40, "--generate", 0, *QUICK]
@@ -159,7 +257,7 @@ class Bench(CliTest):
 
     def test_threads_are_crossed_too(self):
         value = self.object_of(run(bench("--prompt", 4, "--generate", 0, "--repetitions", 1,
-                                         "--threads", "2,1", "--json")))
+                                         "--most", 1, "--threads", "2,1", "--json")))
         self.assertEqual([(t["test"], t["threads"]) for t in value["tests"]],
                          [("pp4", 2), ("pp4", 1)])
 

@@ -8,7 +8,7 @@ from harness import DEMO, OK, USAGE, CliTest, ids_words, run, run_all
 RANKS = (None, 2, 3, 4, 5, 8)
 IDS = [(7 * i) % 250 for i in range(40)]
 SHAPE = ["bench", "--shape", "n_layer=2,n_embd=64,n_head=4,n_positions=64,vocab_size=100",
-         "--prompt", 8, "--generate", 4, "--repetitions", 1, "--threads", 1]
+         "--prompt", 8, "--generate", 4, "--repetitions", 1, "--most", 1, "--threads", 1]
 
 
 class Exact(CliTest):

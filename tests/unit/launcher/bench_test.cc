@@ -4,7 +4,9 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "launcher/backend_options.h"
 #include "launcher/bench_environment.h"
+#include "launcher/bench_options.h"
 #include "launcher/bench_report.h"
 #include "tests/unit/launcher/parse.h"
 
@@ -34,7 +36,12 @@ TEST(BenchOptions, DefaultsAreTheDocumentedOnes) {
   EXPECT_THAT(o.dtypes, ElementsAre(DTypeChoice::f32));
   EXPECT_THAT(o.threads, ElementsAre(0));
   EXPECT_EQ(o.repetitions, 5);
+  EXPECT_EQ(o.most, 200);
+  EXPECT_EQ(o.max_seconds, 10);
+  EXPECT_EQ(o.ci_width, 0.02);
   EXPECT_EQ(o.warmup, 1);
+  EXPECT_EQ(bench_engines(o).size(), 1U);
+  EXPECT_EQ(bench_engines(o)[0].communication.allreduce, "auto");
   EXPECT_EQ(o.format, BenchFormat::table);
 }
 
@@ -47,6 +54,29 @@ TEST(BenchOptions, ListsAreRead) {
   EXPECT_THAT(o.dtypes, ElementsAre(DTypeChoice::f32, DTypeChoice::bf16, DTypeChoice::f16));
   EXPECT_THAT(o.threads, ElementsAre(2, 1));
   EXPECT_EQ(o.format, BenchFormat::jsonl);
+}
+
+std::vector<std::string> allreduces(const BenchOptions& o) {
+  std::vector<std::string> names;
+  for (const EngineOptions& engine : bench_engines(o))
+    names.push_back(dtype_name(precision_of(engine.dtype, engine.kv_dtype).weights) + " " +
+                    engine.communication.allreduce);
+  return names;
+}
+
+TEST(BenchOptions, AllReducesAreCrossed) {
+  EXPECT_THAT(allreduces(bench({"--allreduce", "auto;decode=ring,direct;mpi"})),
+              ElementsAre("f32 auto", "f32 decode=ring,direct", "f32 mpi"));
+  EXPECT_THAT(allreduces(bench({"--allreduce", "ring", "--allreduce=star", "--dtype", "f32,bf16"})),
+              ElementsAre("f32 ring", "f32 star", "bf16 ring", "bf16 star"));
+  const std::string file = write_file("a.yaml", "bench:\n  allreduce: [auto, 'ring;star']\n");
+  EXPECT_THAT(allreduces(bench({"--config", file})),
+              ElementsAre("f32 auto", "f32 ring", "f32 star"));
+  EXPECT_THAT(allreduces(bench({"--config", file, "--allreduce", "mpi"})), ElementsAre("f32 mpi"));
+  EXPECT_THAT(bench_error({"--allreduce", "auto;rang"}), HasSubstr("rang"));
+  EXPECT_THAT(bench_error({"--allreduce", "auto;"}), HasSubstr("--allreduce"));
+  EXPECT_THAT(bench_error({"--allreduce", "auto;ring:int8", "--reduction", "exact"}),
+              HasSubstr("--reduction exact"));
 }
 
 TEST(BenchOptions, ListsStandInFilesToo) {
@@ -81,6 +111,8 @@ TEST(BenchOptions, RefusesJunk) {
   EXPECT_THAT(bench_error({"--repetitions", "0"}), HasSubstr("from 1 to"));
   EXPECT_THAT(bench_error({"--prompt", "0,0", "--generate", "0"}),
               HasSubstr("something to measure"));
+  EXPECT_THAT(bench_error({"--ci-width", "2"}), HasSubstr("from 0 to 1"));
+  EXPECT_THAT(bench_error({"--max-seconds", "-1"}), HasSubstr("--max-seconds"));
   EXPECT_THAT(bench_error({"--json", "--format", "csv"}), HasSubstr("--json and another --format"));
   EXPECT_THAT(bench_error({"--model", "m"}), HasSubstr("--model: cannot stand beside --shape"));
   EXPECT_THAT(bench_error({"--backend", "cuda", "--comm", "shm"}), HasSubstr("--comm shm"));
@@ -108,14 +140,11 @@ BenchResult decode() {
   r.dtype = r.kv_dtype = "f32";
   r.weight_bytes = 3'000'000;
   r.read_gb_per_s = 10.0;
-  r.seconds = {0.02, 0.01, 0.04};  // the median step: 2 ms
+  r.samples.seconds = {0.02, 0.01, 0.04};  // the median step: 2 ms
   return r;
 }
 
 TEST(BenchReport, DerivesWhatItSays) {
-  EXPECT_EQ(spread({3, 1, 2}).median, 2);
-  EXPECT_EQ(spread({4, 1, 2, 3}).median, 2.5);
-  EXPECT_EQ(spread({7}).least, 7);
   const BenchResult r = decode();
   EXPECT_DOUBLE_EQ(tokens_per_s(r).median, 2000);
   EXPECT_DOUBLE_EQ(tokens_per_s(r).least, 1000);
@@ -144,6 +173,43 @@ std::vector<std::string> lines_of(BenchFormat format) {
   std::istringstream text(out.str());
   for (std::string line; std::getline(text, line);) lines.push_back(line);
   return lines;
+}
+
+TEST(BenchReport, SaysHowSureItIs) {
+  BenchResult r = decode();
+  EXPECT_FALSE(tokens_per_s(r).low);  // below 6 there is no interval
+  r.samples.seconds = {0.02, 0.02, 0.01, 0.04, 0.02, 0.02};
+  EXPECT_DOUBLE_EQ(*tokens_per_s(r).low, 1000);
+  EXPECT_DOUBLE_EQ(*tokens_per_s(r).high, 4000);
+  r.samples.joules = 24.0;  // of 6 repetitions of 40 tokens
+  EXPECT_DOUBLE_EQ(*joules_per_token(r), 0.1);
+}
+
+TEST(BenchReport, PercentilesOnlyOfEnoughGaps) {
+  BenchResult r = decode();
+  for (const auto& [n, p50, p95] :
+       {std::tuple{39, false, false}, {40, true, false}, {400, true, true}}) {
+    r.samples.gaps_s.assign(static_cast<std::size_t>(n), 0.002);
+    std::ostringstream out;
+    const auto report = make_bench_report(BenchFormat::jsonl, out);
+    report->add(context(), r);
+    const auto line = nlohmann::json::parse(out.str());
+    EXPECT_EQ(line["itl_ms"]["n"], n);
+    EXPECT_EQ(!line["itl_ms"]["p50"].is_null(), p50);
+    EXPECT_EQ(!line["itl_ms"]["p95"].is_null(), p95);
+    EXPECT_TRUE(line["itl_ms"]["p99"].is_null());
+    EXPECT_EQ(line["itl_samples_ms"].size(), static_cast<std::size_t>(n));
+    EXPECT_TRUE(line["step_ms"].is_null());  // nothing was recorded
+  }
+}
+
+TEST(BenchReport, KeepsAtMostSoManyGaps) {
+  BenchResult r = decode();
+  r.samples.gaps_s.assign(10000, 0.002);
+  std::ostringstream out;
+  make_bench_report(BenchFormat::jsonl, out)->add(context(), r);
+  const auto n = nlohmann::json::parse(out.str())["itl_samples_ms"].size();
+  EXPECT_TRUE(n > 2000 && n <= 4096) << n;
 }
 
 TEST(BenchReport, JsonHasAllInOneObject) {
@@ -186,7 +252,7 @@ TEST(BenchReport, TheTableIsMarkdown) {
     if (!line.starts_with("|")) continue;
     if (rows++ == 0) width = line.size();
     EXPECT_EQ(line.size(), width) << line;
-    EXPECT_EQ(std::count(line.begin(), line.end(), '|'), 15);
+    EXPECT_EQ(std::count(line.begin(), line.end(), '|'), 20);
   }
   EXPECT_EQ(rows, 4);  // names, rule, two results: one headline for both
 }

@@ -335,14 +335,15 @@ TEST(Options, PlanDumpAndVersion) {
 
 TEST(Options, HelpListsDefaults) {
   for (const char* flag : {"--help", "-h"}) {
-    EXPECT_THAT(parse_as<HelpText>({flag}).text, AllOf(HasSubstr("generate"), HasSubstr("dump")));
+    EXPECT_THAT(parse_as<HelpText>({flag}).text,
+                AllOf(HasSubstr("generate"), HasSubstr("dump"), HasSubstr("\n  bench coll  ")));
     // Nothing else need be right.
     const std::string help = parse_as<HelpText>({"generate", "--max-tokens", "x", flag}).text;
     EXPECT_THAT(help, AllOf(HasSubstr("--max-tokens N"), HasSubstr("(default 128)"),
                             HasSubstr("--stream"), HasSubstr("--no-stream")));
   }
-  for (const char* command :
-       {"generate", "score", "tokenize", "detokenize", "plan", "dump", "doctor", "version"}) {
+  for (const char* command : {"generate", "score", "tokenize", "detokenize", "plan", "dump",
+                              "doctor", "bench", "version"}) {
     EXPECT_THAT(parse_as<HelpText>({command, "--help"}).text, HasSubstr("--config FILE"))
         << command;
   }
