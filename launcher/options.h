@@ -155,9 +155,9 @@ enum class BenchFormat { table, csv, json, jsonl, md };  ///< md: another name o
 /// What links and computing cost here.
 struct CalibrateOptions {
   SharedOptions shared = {};
-  std::string out = {};     ///< empty: in the cache folder, by the environment's hash
-  double seconds = 1;       ///< of each class of links, and of computing
-  int threads = 0;          ///< as EngineOptions::threads
+  std::string out = {};  ///< empty: in the cache folder, by the environment's hash
+  double seconds = 1;    ///< of each class of links, and of computing
+  int threads = 0;       ///< as EngineOptions::threads
   DTypeChoice dtype = DTypeChoice::f32;
   std::string emulate = {};  ///< links as over this network
   double timeout_s = 60;
@@ -283,7 +283,10 @@ struct HelpText {
 
 struct Options {
   std::variant<HelpText, GenerateOptions, ScoreOptions, TokenizeOptions, DetokenizeOptions,
-               PlanOptions, DumpOptions, DoctorOptions, BenchOptions, CollOptions, TuneOptions, CalibrateOptions, PredictOptions, StudyPlanOptions, StudyRunOptions, StudyResumeOptions, StudyReportOptions, StudyCompareOptions, LaunchOptions, VersionOptions>
+               PlanOptions, DumpOptions, DoctorOptions, BenchOptions, CollOptions, TuneOptions,
+               CalibrateOptions, PredictOptions, StudyPlanOptions, StudyRunOptions,
+               StudyResumeOptions, StudyReportOptions, StudyCompareOptions, LaunchOptions,
+               VersionOptions>
       command;
   /// What a person should know about how the options were read (keys of the configuration file
   /// that this sub-command has no use for); one line each, to be logged as information.

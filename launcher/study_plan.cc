@@ -17,7 +17,7 @@
 #include "study/sweep/cell_command.h"
 #include "study/sweep/guess.h"
 #include "study/sweep/meeting_refusal.h"
-#include "study/sweep/method_version.h"
+#include "study/measuring.h"
 
 namespace shardlm {
 namespace {
