@@ -27,8 +27,10 @@ struct Extent {
 Scale scale_of(const Axis& axis, Extent e, double from, double to, int count) {
   if (axis.least) e.take(*axis.least);
   if (axis.most) e.take(*axis.most);
-  Scale s = axis.logarithmic ? log_scale(e.low, e.high, from, to, count)
-                             : linear_scale(e.low, e.high, from, to, count);
+  const bool near =
+      e.low > 0 && e.high < axis.zero_below * e.low;  // a logarithm would magnify nothing
+  Scale s = axis.logarithmic && !near ? log_scale(e.low, e.high, from, to, count)
+                                      : linear_scale(e.low, e.high, from, to, count);
   if (!axis.ticks.empty()) s.ticks = axis.ticks;
   std::erase_if(s.ticks, [&](const Tick& t) {
     return t.value < s.low * (s.low > 0 ? 0.999 : 1.001) || t.value > s.high * 1.001;

@@ -35,6 +35,7 @@ struct Series {
 struct Axis {
   std::string title;
   bool logarithmic = false;
+  double zero_below = 0;  ///< linear from 0 if the largest value is under so many times the least
   std::vector<Tick> ticks = {};                 ///< empty: chosen
   std::optional<double> least = {}, most = {};  ///< the domain holds these too
 };

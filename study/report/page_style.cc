@@ -92,6 +92,7 @@ th,td{text-align:left;padding:.28em .8em .28em 0;border-bottom:1px solid var(--l
 th[scope=row]{font-weight:500}
 thead th{color:var(--muted);font-weight:600;vertical-align:bottom}
 td.n,th.n{text-align:right;white-space:nowrap}thead th.n{white-space:normal}
+#failures td:last-child{white-space:pre-line;min-width:18em}
 tr.doubt{background:color-mix(in srgb,var(--warn-b) 55%,transparent)}
 pre{overflow-x:auto;max-width:100%;background:var(--card);border:1px solid var(--line);border-radius:6px;padding:.8em 1em;font:12.5px/1.5 ui-monospace,SFMono-Regular,Menlo,Consolas,"Liberation Mono",monospace}
 dl.facts{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,230px),1fr));gap:0 26px;margin:0 0 1.4rem;font-size:.87rem}

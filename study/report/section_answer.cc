@@ -98,7 +98,8 @@ std::string scaling_answer(const Scaling& s) {
       number_text(row.time_ms.middle) + " ms",
       row.decode ? "a decoding step" : "to the first token",
       "base: " + number_text(base.time_ms.middle) + " ms on " + count_text(base.ranks, "rank"));
-  html += tile(times_text(best.speedup.middle), "speed-up", range_text(best.speedup));
+  html += tile(times_text(best.speedup.middle), s.weak ? "the work a second" : "speed-up",
+               range_text(best.speedup));
   html += tile(percent_text(best.efficiency.middle), "efficiency",
                range_text(scaled(best.efficiency, 100)) + " %");
   html += "</div>\n";

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "study/report/html.h"
 #include "study/report/number_text.h"
 #include "study/report/sections.h"
@@ -9,8 +11,17 @@ namespace {
 
 constexpr std::size_t kMostMessage = 600;
 
+// The last lines, without those that only rule off.
 std::string end_of(const std::string& text) {
-  return text.size() <= kMostMessage ? text : "…" + text.substr(text.size() - kMostMessage);
+  std::string kept;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string line = text.substr(begin, end - begin);
+    begin = end + 1;
+    if (line.find_first_not_of("-=* \t") != std::string::npos)
+      kept += (kept.empty() ? "" : "\n") + line;
+  }
+  return kept.size() <= kMostMessage ? kept : "…" + kept.substr(kept.size() - kMostMessage);
 }
 
 std::string folded(const std::string& summary, const std::string& body) {

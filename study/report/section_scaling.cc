@@ -70,12 +70,11 @@ Series read_bound(const Scaling& s) {
 
 std::string speed_panel(const std::vector<Scaling>& scalings, const std::string& id) {
   const std::vector<double> ranks = rank_counts(scalings);
-  XyChart chart{
-      .id = id + "-speed",
-      .title = "Speed by number of ranks",
-      .description = "Tokens per second against ranks, both logarithmic, with the ideal line.",
-      .x = {.title = "ranks", .logarithmic = true, .ticks = value_ticks(ranks)},
-      .y = {.title = "tokens/s", .logarithmic = true}};
+  XyChart chart{.id = id + "-speed",
+                .title = "Speed by number of ranks",
+                .description = "Tokens per second against ranks, with the ideal line.",
+                .x = {.title = "ranks", .logarithmic = true, .ticks = value_ticks(ranks)},
+                .y = {.title = "tokens/s", .logarithmic = true, .zero_below = 2.5}};
   const auto labels = labels_of(scalings);
   for (std::size_t i = 0; i < scalings.size(); ++i) {
     const Scaling& s = scalings[i];

@@ -47,11 +47,13 @@ std::string panel(const std::vector<Group>& groups, const Sweep& sweep, bool spe
   }
   std::sort(values.begin(), values.end());
   values.erase(std::unique(values.begin(), values.end()), values.end());
-  XyChart chart{.id = sweep.id + (speed ? "-speed" : "-time"),
-                .title = sweep.title + (speed ? ": tokens per second" : ": time"),
-                .description = "A line a configuration, both axes logarithmic.",
-                .x = {.title = sweep.axis, .logarithmic = true, .ticks = value_ticks(values)},
-                .y = {.title = speed ? "tokens/s" : sweep.time_title, .logarithmic = true}};
+  XyChart chart{
+      .id = sweep.id + (speed ? "-speed" : "-time"),
+      .title = sweep.title + (speed ? ": tokens per second" : ": time"),
+      .description = "A line a configuration, the horizontal axis logarithmic.",
+      .x = {.title = sweep.axis, .logarithmic = true, .ticks = value_ticks(values)},
+      .y = {
+          .title = speed ? "tokens/s" : sweep.time_title, .logarithmic = true, .zero_below = 2.5}};
   const auto labels = group_labels(groups);
   for (std::size_t i = 0; i < groups.size(); ++i) {
     Series series{.name = labels[i] == "all" ? "measured" : labels[i],

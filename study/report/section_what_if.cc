@@ -207,7 +207,7 @@ std::string measured_figure(const Facts& facts) {
                 .title = "Measured time of a step against the emulated latency",
                 .description = "Both axes logarithmic; a line a configuration.",
                 .x = {.title = "emulated latency, µs", .logarithmic = true},
-                .y = {.title = "ms a step", .logarithmic = true}};
+                .y = {.title = "ms a step", .logarithmic = true, .zero_below = 2.5}};
   const auto labels = group_labels(groups);
   Rows rows;
   Table table("Measured over emulated links",
