@@ -69,6 +69,8 @@ Facts result_facts(const BenchResult& r) {
       {"dtypes",
        fmt::format("weights {}, keys and values {}, wire {}", r.dtype, r.kv_dtype, r.wire)},
       {"backend", r.backend_text},
+      {"gpu", r.backend == "cuda" ? r.backend_text : "none used"},
+      {"link", "unknown"},  // that is what shardlm calibrate measures
       {"seed", "none: prompts and made-up weights are the same in every run, sampling is greedy"},
       {"joules_source", r.joules_source},
       {"model_hash", r.model_hash}};
