@@ -13,13 +13,23 @@
 namespace shardlm {
 namespace {
 
+// Without the class that was emulated, and what was measured over it.
+void forget_emulation(Calibration& c) {
+  if (c.emulate.empty()) return;
+  std::erase_if(c.classes, [](const LinkClass& link) { return link.name == "emulated"; });
+  if (c.compute) c.compute->meetings_s.reset();
+  c.emulate.clear();
+}
+
 // What was measured, with the classes of the named link in the place of its own.
 Calibration links_of(const PredictOptions& o) {
   if (o.calibration.empty()) return calibration_of_link(o.link);
   Calibration c = read_calibration(o.calibration);
+  c.source += fmt::format(", {} ranks on {} machine{}", c.ranks, c.nodes, c.nodes == 1 ? "" : "s");
+  if (!o.emulate.empty()) forget_emulation(c);
   if (o.link.empty()) return c;
+  forget_emulation(c);
   const Calibration link = calibration_of_link(o.link);
-  std::erase_if(c.classes, [](const LinkClass& mine) { return mine.name == "emulated"; });
   for (const LinkClass& theirs : link.classes) {
     // The preset's own shared memory is for links alone; here it was measured.
     if (theirs.name == "shm" && o.link != "shm" && c.find("shm") != nullptr) continue;

@@ -24,10 +24,12 @@ struct Work {
   std::int64_t rows;
   std::size_t bytes;  // of float32; other types hold the same elements
 };
-constexpr std::array kWorks = {Work{1, kMiB},       Work{1, 8 * kMiB}, Work{1, 32 * kMiB},
-                               Work{1, 128 * kMiB}, Work{8, kMiB},     Work{8, 8 * kMiB},
-                               Work{8, 128 * kMiB}, Work{128, kMiB},   Work{128, 8 * kMiB},
-                               Work{128, 32 * kMiB}};
+// Close together where shards may or may not fit a cache.
+constexpr std::array kWorks = {Work{1, kMiB},       Work{1, 4 * kMiB},   Work{1, 8 * kMiB},
+                               Work{1, 16 * kMiB},  Work{1, 32 * kMiB},  Work{1, 64 * kMiB},
+                               Work{1, 128 * kMiB}, Work{8, kMiB},       Work{8, 8 * kMiB},
+                               Work{8, 32 * kMiB},  Work{8, 128 * kMiB}, Work{128, kMiB},
+                               Work{128, 8 * kMiB}, Work{128, 32 * kMiB}};
 constexpr std::array kReads = {kMiB, 8 * kMiB, 32 * kMiB, 128 * kMiB};
 
 double now_s() { return static_cast<double>(steady_ns()) * 1e-9; }

@@ -45,6 +45,50 @@ Ir                    file:function
         self.assertEqual(step, {"total": 100, "f": 10, "g": 2})
 
 
+class PredictionGate(unittest.TestCase):
+    """With a program that answers what it is told to."""
+    def setUp(self):
+        self.gate = script("prediction_gate")
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.calls = []
+        times = {1: (10.0, 200.0), 2: (6.0, 110.0)}
+
+        def run(args, ranks=None):
+            self.calls.append((args[0], ranks or 1))
+            if args[0] == "bench":
+                step, prompt = times[ranks or 1]
+                lines = [{"kind": "decode", "tokens": 4, "batch": 1, "tokens_per_s": 1e3 / step},
+                         {"kind": "prefill", "tokens": 128, "batch": 1,
+                          "tokens_per_s": 128e3 / prompt}]
+                return "\n".join(map(json.dumps, lines))
+            total = 5.4 if "decode" in args else 121
+            return json.dumps({"points": [{}, {"ms": {"compute": total - 1, "head": 0.5,
+                                                      "all_reduce": 0.5, "total": total}}]})
+        options = type("Options", (), {"generate": 4, "repetitions": 1, "others": 1e9})()
+        self.tool = self.gate.Tool(options, Path(self.folder.name))
+        self.tool.run = run
+
+    def test_errors_are_of_what_was_predicted_before(self):
+        rows = {r["phase"]: r for r in self.gate.of_model(self.tool, "demo", ["none"], "c.json")}
+        self.assertAlmostEqual(rows["decode"]["error"], 5.4 / 6 - 1)
+        self.assertAlmostEqual(rows["prefill"]["error"], 121 / 110 - 1)
+        self.assertAlmostEqual(rows["decode"]["drift"], 0)
+        self.assertEqual(self.calls, [("bench", 1), ("predict", 1), ("predict", 1), ("bench", 2),
+                                      ("bench", 1)])
+
+    def test_the_least_disturbed_run_counts(self):
+        self.tool.o.others = 0.0
+        busy = iter([0, 5, 5, 6, 6, 9])  # others took 5, 1 and 3 seconds of a core
+        self.gate.busy_s = lambda: next(busy)
+        self.gate.own_s = lambda: 0
+        clock = iter(range(6))
+        self.gate.time = type("Time", (), {"monotonic": staticmethod(lambda: next(clock))})
+        texts = iter("abc")
+        self.tool.run = lambda args, ranks: next(texts)
+        self.assertEqual(self.tool.quiet_run([]), ("b", 1))
+
+
 class Rows(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()

@@ -63,6 +63,10 @@ class Calibrate(Calibrated):
         p = self.predict("--shape", SHAPE, "--calibration", out, "--ranks", "2")
         self.assertGreater(p["points"][0]["ms"]["all_reduce"], 5 * 0.2)
         self.assertTrue(any("emulated" in note for note in p["notes"]))
+        # Asked for by its numbers, a network is not counted twice.
+        again = self.predict("--shape", SHAPE, "--calibration", out, "--ranks", "2",
+                             "--emulate", "latency_us=1000")
+        self.assertLess(again["points"][0]["ms"]["all_reduce"], 5 * 1.15)
 
     def test_one_rank_measures_computing_alone(self):
         out = Path(self.made_in.name) / "alone.json"
