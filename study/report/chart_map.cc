@@ -32,7 +32,7 @@ std::string map_chart(const MapChart& chart) {
         continue;
       }
       svg.rect(x + 1, y + 1, width - 2, kRow - 2,
-               fmt::format("field s{}{}", field.colour % 8, field.tied ? " tied" : ""), field.tip);
+               fmt::format("field s{}{}", field.colour, field.tied ? " tied" : ""), field.tip);
       const auto letters = static_cast<std::size_t>(std::max((width - 8) / kLetterWidth, 2.0));
       std::string text = field.tied ? "≈ " + field.text : field.text;
       if (text.size() > letters + (field.tied ? 2 : 0)) text = text.substr(0, letters);

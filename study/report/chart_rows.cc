@@ -113,7 +113,7 @@ std::string dot_chart(const DotChart& chart) {
       svg.path(fmt::format("M{0} {3}V{4}M{0} {2}H{1}M{1} {3}V{4}", coordinate(x.at(*d.low)),
                            coordinate(x.at(*d.high)), coordinate(y), coordinate(y - 4),
                            coordinate(y + 4)),
-               fmt::format("whisker s{}", d.colour % 8));
+               fmt::format("whisker s{}", d.colour));
     }
     if (drawn) {
       svg.marker(d.colour, x.at(*d.value), y, d.hollow, d.text);

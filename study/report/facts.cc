@@ -15,8 +15,12 @@ std::string shell_word(const std::string& word) {
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,+@%";
   if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
   std::string quoted = "'";
-  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
+  for (const char c : word) {
+    if (c == '\'') quoted.append("'\\'");
+    quoted.push_back(c);
+  }
+  quoted.push_back('\'');
+  return quoted;
 }
 
 std::string command_of(const Json& object) {

@@ -7,15 +7,15 @@ namespace shardlm::report {
 std::string_view page_style() {
   return R"css(
 :root{color-scheme:light;--paper:#fbfaf7;--card:#fff;--ink:#1c2127;--muted:#59636e;--line:#d9dce0;--grid:#e7e9ec;--accent:#0b5fa5;
---s0:#0072b2;--s1:#d55e00;--s2:#00855f;--s3:#a8478a;--s4:#a87c00;--s5:#3d97d3;--s6:#7c5230;--s7:#4d555e;--s8:#7d8791;--s9:#a9843f;
+--s0:#0072b2;--s1:#d55e00;--s2:#00855f;--s3:#a8478a;--s4:#a87c00;--s5:#3d97d3;--s6:#7c5230;--s7:#4d555e;--s8:#7d8791;--s9:#a9843f;--s10:#7f63b8;--s11:#b3204d;
 --compute:#3f6fa8;--wait:#e3aa31;--transfer:#c24a2c;--other:#aab1ba;--on-compute:#fff;--on-wait:#1c2127;--on-transfer:#fff;--on-other:#1c2127;
 --good:#00704f;--warn:#8a5a00;--bad:#b3261e;--good-b:#e0f3ec;--warn-b:#fbeed2;--bad-b:#fbe1de;--plain-b:#eceef1;--tied:#fff}
 :root[data-theme=dark]{color-scheme:dark;--paper:#13161a;--card:#1b2026;--ink:#e7e9ec;--muted:#a0abb6;--line:#343c45;--grid:#2a3139;--accent:#7cc0f7;
---s0:#56b4e9;--s1:#f2904a;--s2:#35c79d;--s3:#e293c8;--s4:#ecd14f;--s5:#93b4ff;--s6:#cfa47c;--s7:#bcc4cd;--s8:#8a95a0;--s9:#c9a866;
+--s0:#56b4e9;--s1:#f2904a;--s2:#35c79d;--s3:#e293c8;--s4:#ecd14f;--s5:#93b4ff;--s6:#cfa47c;--s7:#bcc4cd;--s8:#8a95a0;--s9:#c9a866;--s10:#b9a3ea;--s11:#ff86a6;
 --compute:#6d9fdb;--wait:#f0c25c;--transfer:#e77f5c;--other:#7b8691;--on-compute:#10151a;--on-wait:#10151a;--on-transfer:#10151a;--on-other:#10151a;
 --good:#58d3a8;--warn:#f0c25c;--bad:#ff9c8f;--good-b:#12342a;--warn-b:#3a2e12;--bad-b:#43211d;--plain-b:#2a3139;--tied:#13161a}
 @media (prefers-color-scheme:dark){:root:not([data-theme=light]){color-scheme:dark;--paper:#13161a;--card:#1b2026;--ink:#e7e9ec;--muted:#a0abb6;--line:#343c45;--grid:#2a3139;--accent:#7cc0f7;
---s0:#56b4e9;--s1:#f2904a;--s2:#35c79d;--s3:#e293c8;--s4:#ecd14f;--s5:#93b4ff;--s6:#cfa47c;--s7:#bcc4cd;--s8:#8a95a0;--s9:#c9a866;
+--s0:#56b4e9;--s1:#f2904a;--s2:#35c79d;--s3:#e293c8;--s4:#ecd14f;--s5:#93b4ff;--s6:#cfa47c;--s7:#bcc4cd;--s8:#8a95a0;--s9:#c9a866;--s10:#b9a3ea;--s11:#ff86a6;
 --compute:#6d9fdb;--wait:#f0c25c;--transfer:#e77f5c;--other:#7b8691;--on-compute:#10151a;--on-wait:#10151a;--on-transfer:#10151a;--on-other:#10151a;
 --good:#58d3a8;--warn:#f0c25c;--bad:#ff9c8f;--good-b:#12342a;--warn-b:#3a2e12;--bad-b:#43211d;--plain-b:#2a3139;--tied:#13161a}}
 *{box-sizing:border-box}
@@ -76,7 +76,7 @@ svg text.inbar{font-size:10.5px}
 text.inbar.compute{fill:var(--on-compute)}text.inbar.wait{fill:var(--on-wait)}text.inbar.transfer{fill:var(--on-transfer)}text.inbar.other{fill:var(--on-other)}
 .grid{stroke:var(--grid);stroke-width:1}.grid.minor{stroke-width:.5}.axis{stroke:var(--muted);stroke-width:1}
 .rule{stroke:var(--muted);stroke-width:1;stroke-dasharray:2 3}
-.s0{--c:var(--s0)}.s1{--c:var(--s1)}.s2{--c:var(--s2)}.s3{--c:var(--s3)}.s4{--c:var(--s4)}.s5{--c:var(--s5)}.s6{--c:var(--s6)}.s7{--c:var(--s7)}.s8{--c:var(--s8)}.s9{--c:var(--s9)}
+.s0{--c:var(--s0)}.s1{--c:var(--s1)}.s2{--c:var(--s2)}.s3{--c:var(--s3)}.s4{--c:var(--s4)}.s5{--c:var(--s5)}.s6{--c:var(--s6)}.s7{--c:var(--s7)}.s8{--c:var(--s8)}.s9{--c:var(--s9)}.s10{--c:var(--s10)}.s11{--c:var(--s11)}
 .line{fill:none;stroke:var(--c);stroke-width:2;stroke-linejoin:round}.line.dashed{stroke-width:1.5;stroke-dasharray:6 4}
 .line.s9.dashed{stroke-dasharray:2 3}
 .mark{fill:var(--c);stroke:var(--paper);stroke-width:1}.mark.hollow{fill:var(--paper);stroke:var(--c);stroke-width:1.8}

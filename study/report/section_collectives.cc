@@ -29,6 +29,9 @@ std::map<Panel, CollRows> panels_of(const Facts& facts) {
   return panels;
 }
 
+// Of the i-th algorithm: 8 and 9 are greys of what is not measured.
+int colour_of(std::size_t i) { return static_cast<int>(i < 8 ? i : 10 + (i - 8) % 2); }
+
 // Colours by name, so that an algorithm keeps its own in every picture.
 std::map<std::string, int> colours_of(const Facts& facts) {
   std::map<std::string, int> colours;
@@ -37,7 +40,7 @@ std::map<std::string, int> colours_of(const Facts& facts) {
     if (std::find(order.begin(), order.end(), row.algorithm) == order.end())
       order.push_back(row.algorithm);
   }
-  for (const std::string& name : order) colours.emplace(name, static_cast<int>(colours.size() % 8));
+  for (const std::string& name : order) colours.emplace(name, colour_of(colours.size()));
   return colours;
 }
 
@@ -200,11 +203,12 @@ std::string map_reading(const std::map<Panel, CollRows>& panels) {
   }
   const auto most = std::max_element(wins.begin(), wins.end(),
                                      [](auto& a, auto& b) { return a.second < b.second; });
-  return fmt::format(
-      "{} is fastest in {} of {} combinations of size and ranks; in {} the runner-up's spread "
-      "overlaps (≈), so "
-      "either may be taken.",
-      escaped(most->first), most->second, all, tied);
+  return fmt::format("{} is fastest in {} of {} combinations of size and ranks; ",
+                     escaped(most->first), most->second, all) +
+         (tied == 0
+              ? "nowhere does the runner-up's spread overlap."
+              : fmt::format("in {} the runner-up's spread overlaps (≈), so either may be taken.",
+                            tied));
 }
 
 std::string table_of(const CollRows& rows, const std::string& title) {

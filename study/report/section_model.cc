@@ -8,6 +8,7 @@
 #include "study/report/html.h"
 #include "study/report/number_text.h"
 #include "study/report/sections.h"
+#include "study/report/what_if.h"
 #include "study/statistics.h"
 
 namespace shardlm::report {
@@ -160,10 +161,10 @@ std::string link_figure(const Facts& facts) {
   }
   const LinkClass& first = facts.links.front();
   Figure f{.id = "links", .title = "What the links cost"};
-  f.reading = fmt::format("A small message over {} costs {} to start", escaped(first.name),
+  f.reading = fmt::format("A small message over {} costs {} to start", escaped(link_name(first)),
                           time_text(first.segments.front().alpha_s));
   for (std::size_t i = 1; i < facts.links.size(); ++i)
-    f.reading += fmt::format("; over {}, {}", escaped(facts.links[i].name),
+    f.reading += fmt::format("; over {}, {}", escaped(link_name(facts.links[i])),
                              time_text(facts.links[i].segments.front().alpha_s));
   f.reading += ".";
   f.caption =

@@ -112,7 +112,7 @@ std::string sliders(const Facts& facts, const WhatIf& w) {
   html += "<p class=\"presets\">Set to: ";
   for (std::size_t i = 0; i < facts.links.size(); ++i)
     html += fmt::format("<button type=\"button\" data-link=\"{}\">{}</button> ", i,
-                        escaped(facts.links[i].name));
+                        escaped(link_name(facts.links[i])));
   if (facts.links.empty()) html += "<button type=\"button\" data-link=\"start\">start</button>";
   return html + "</p>\n</div>\n";
 }

@@ -97,8 +97,9 @@ std::string environment_of(const Facts& facts, const std::string& name) {
 
 std::string header(const Facts& facts) {
   std::vector<std::string> meta;
+  const std::string mpi = environment_of(facts, "mpi");  // some name themselves at length
   for (const std::string& text :
-       {environment_of(facts, "cpu"), environment_of(facts, "mpi"), facts.started.substr(0, 10)}) {
+       {environment_of(facts, "cpu"), mpi.substr(0, mpi.find(',')), facts.started.substr(0, 10)}) {
     if (!text.empty()) meta.push_back(escaped(text));
   }
   meta.push_back(count_text(static_cast<double>(facts.cells.size()), "cell"));

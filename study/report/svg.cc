@@ -87,7 +87,7 @@ std::string marker_path(int series, double x, double y, double r) {
 }
 
 void Svg::marker(int series, double x, double y, bool hollow, std::string_view tip) {
-  body_ += fmt::format("<path class=\"mark s{}{}\" d=\"{}\">{}</path>\n", series % 8,
+  body_ += fmt::format("<path class=\"mark s{}{}\" d=\"{}\">{}</path>\n", series,
                        hollow ? " hollow" : "", marker_path(series, x, y, 4.2), tip_element(tip));
 }
 

@@ -35,15 +35,15 @@ void take_link(const Facts& facts, WhatIf& w) {
   if (facts.links.empty()) return;
   const LinkClass* chosen = &facts.links.front();
   for (const LinkClass& c : facts.links) {
-    if (c.transport == "mpi") chosen = &c;
+    if (c.transport == "mpi" && c.emulate == chosen->emulate) chosen = &c;
   }
   const Segment& s = chosen->segments.front();
   w.link = {.alpha_s = std::max(s.alpha_s, 1e-9),
             .beta_s_per_byte = std::max(s.beta_s_per_byte, 1e-13),
             .gamma_s_per_byte = facts.gamma_s_per_byte,
             .per_message_s = chosen->per_message_s,
-            .source = chosen->name};
-  w.start = "the calibrated class \"" + chosen->name + "\"";
+            .source = link_name(*chosen)};
+  w.start = "the calibrated class \"" + link_name(*chosen) + "\"";
 }
 
 // What was predicted of the story's cells over real links, by ranks.
@@ -61,6 +61,10 @@ std::map<int, PredictedPoint> predicted(const Facts& facts, const Scaling& story
 }
 
 }  // namespace
+
+std::string link_name(const LinkClass& link) {
+  return link.emulate.empty() ? link.name : link.name + ", " + link.emulate;
+}
 
 std::optional<WhatIf> make_what_if(const Facts& facts) {
   const auto scalings = strong_scalings(facts);

@@ -30,6 +30,8 @@ struct WhatIf {
   double batch = 1;
 };
 
+std::string link_name(const LinkClass& link);  ///< "node", "shm, latency_us=50"
+
 /// Nothing if the study decoded on no more than one rank.
 std::optional<WhatIf> make_what_if(const Facts& facts);
 
