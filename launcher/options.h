@@ -151,7 +151,6 @@ struct DumpOptions {
   double tolerance = 1e-4;  ///< of diff: times the largest magnitude of the tensor in file A
 };
 
-enum class BenchFormat { table, csv, json, jsonl, md };  ///< md: another name of table
 /// What links and computing cost here.
 struct CalibrateOptions {
   SharedOptions shared = {};
@@ -183,7 +182,7 @@ struct PredictOptions {
   std::string allreduce = "auto";  ///< auto: the quickest by the model
 };
 
-enum class BenchFormat { table, csv, json, jsonl };
+enum class BenchFormat { table, csv, json, jsonl, md };  ///< md: another name of table
 
 struct BenchOptions {
   SharedOptions shared = {};
