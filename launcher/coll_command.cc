@@ -17,6 +17,7 @@
 #include "launcher/errors.h"
 #include "launcher/output.h"
 #include "launcher/progress.h"
+#include "study/calibration.h"
 #include "study/emulated_load.h"
 #include "study/tune.h"
 
@@ -44,10 +45,12 @@ class CollCommand {
 
  private:
   void begin();
+  void read_model();
   CommSettings settings(const AllReduceChoice* choice) const;
   std::vector<AllReduceChoice> choices() const;
   std::vector<CollCandidate> candidates(Op op);
   void measure(Op op, CollMode mode, const std::vector<CollCandidate>& candidates);
+  CollModel model_for(const std::vector<CollResult>& results);
   void report(std::vector<CollResult>& results);
   bool root() const { return job_.world.rank() == 0; }
 
@@ -57,6 +60,7 @@ class CollCommand {
   std::optional<ReadBandwidth> cold_;
   CollContext context_;
   std::unique_ptr<CollReport> report_;
+  std::optional<Calibration> calibration_;  // rank 0's, if one is asked for
   std::uint64_t n_wrong_ = 0;
 };
 
@@ -76,7 +80,23 @@ void CollCommand::run() {
                   }));
 }
 
+// A file that was measured over another network predicts another one.
+void CollCommand::read_model() {
+  if (!root() || o_.calibration.empty()) return;
+  calibration_ = read_calibration(o_.calibration);
+  if (calibration_->emulate == o_.emulate) return;
+  const auto text = [](const std::string& network) {
+    return network.empty() ? "no emulation" : "--emulate " + network;
+  };
+  fail(ExitCode::usage, {.what = "--calibration",
+                         .expected = text(calibration_->emulate) + ", as it was measured",
+                         .found = text(o_.emulate),
+                         .where = o_.calibration,
+                         .remedy = "calibrate this network, or leave the file out"});
+}
+
 void CollCommand::begin() {
+  agree_with_root(job_.control, caught([&] { read_model(); }));
   context_.environment = environment_record(job_);
   context_.ranks = job_.world.size();
   context_.ranks_of_nodes = ranks_of_nodes(job_.world);
@@ -159,17 +179,26 @@ void CollCommand::measure(Op op, CollMode mode, const std::vector<CollCandidate>
   if (root()) report(results);
 }
 
-// The model, if none was given, is fitted to all sizes: so they are told of together.
-void CollCommand::report(std::vector<CollResult>& results) {
+// Made before, or fitted to all sizes: so these are told of together.
+CollModel CollCommand::model_for(const std::vector<CollResult>& results) {
+  if (calibration_) {
+    context_.model_source = "calibration " + o_.calibration;
+    return
+        [this, shape = group_shape(job_.world)](const AllReduceChoice& choice, std::size_t bytes) {
+          return predicted_all_reduce_s(*calibration_, choice, shape, bytes);
+        };
+  }
   std::vector<CollSample> samples;
   for (const CollResult& r : results) samples.push_back(r.sample);
-  const CollModel model = fitted_model(samples, job_.world.size());
+  context_.model_source = "fit to this run's all-reduces";
+  return fitted_model(samples, job_.world.size());
+}
+
+void CollCommand::report(std::vector<CollResult>& results) {
+  const CollModel model = model_for(results);
   for (CollResult& r : results) {
     if (const auto& choice = r.sample.choice) {
-      if (const auto seconds = model(*choice, r.sample.bytes)) {
-        r.sample.model_us = *seconds * 1e6;
-        context_.model_source = "fit to this run's all-reduces";
-      }
+      if (const auto seconds = model(*choice, r.sample.bytes)) r.sample.model_us = *seconds * 1e6;
     }
     n_wrong_ += r.sample.n_wrong;
     report_->add(context_, r);
@@ -183,10 +212,10 @@ std::string coll_text(const CollOptions& o) {
   for (const CollMode mode : o.modes) modes.push_back(static_cast<int>(mode));
   return fmt::format(
       "bench coll --op {} --bytes {} --algorithms {} --mode {} --buffers {} --repetitions {} "
-      "--most {} --max-seconds {:g} --ci-width {:g} --emulate {}",
+      "--most {} --max-seconds {:g} --ci-width {:g} --emulate {} --calibration {}",
       fmt::join(o.ops, ","), fmt::join(o.bytes, ","), fmt::join(o.algorithms, ","),
       fmt::join(modes, ","), static_cast<int>(o.buffers), o.least, o.most, o.max_seconds,
-      o.ci_width, o.emulate);
+      o.ci_width, o.emulate, o.calibration);
 }
 
 int run_coll(const CollOptions& o, const Job& job) {

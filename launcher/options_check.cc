@@ -185,9 +185,6 @@ void check_complete(const BenchOptions& options) {
 }
 
 void check_complete(const CollOptions& options) {
-  if (!options.calibration.empty()) {
-    fail(ExitCode::usage, {.what = "--calibration", .remedy = "this build reads no such file"});
-  }
   refuse_json_beside(options.format, options.shared.json, "bench coll");
   need_share(options.ci_width, "--ci-width");
 }

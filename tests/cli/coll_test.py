@@ -69,6 +69,19 @@ class Coll(CliTest):
             self.check_line(t, 3)
             self.assertEqual((t["emulate"], t["buffers"]), ("latency_us=1", "cold"))
 
+    def test_a_calibration_is_the_model(self):
+        file = self.folder / "c.json"
+        result = run(["calibrate", "--seconds", 0.05, "--out", file], 2)
+        self.assertEqual(result.code, OK, result)
+        for t in self.lines_of("--bytes", 3072, "--algorithms", "shm-oneshot", "--calibration", file):
+            known = t["algorithm"] != "mpi"
+            self.assertEqual(t["model_source"], f"calibration {file}" if known else None)
+            self.assertEqual(t["model_us"] is not None and t["model_us"] > 0, known)
+        self.check_refused(USAGE, [
+            (coll("--calibration", file, "--emulate", "latency_us=9"), 2, ("as it was measured",)),
+            (coll("--calibration", self.folder / "none"), 2, ("none",)),
+        ])
+
     def test_tables(self):
         rows = list(csv.DictReader(io.StringIO(
             run(coll("--bytes", 64, "--algorithms", "direct", "--format", "csv"), 2).out.decode())))
