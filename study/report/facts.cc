@@ -27,7 +27,10 @@ std::string command_of(const Json& object) {
   const Json& words = member(object, "command");
   if (!words.is_array()) return text_of(words);
   std::string line;
-  for (const Json& word : words) line += (line.empty() ? "" : " ") + shell_word(text_of(word));
+  for (const Json& word : words) {
+    if (!line.empty()) line += ' ';
+    line += shell_word(text_of(word));
+  }
   return line;
 }
 
