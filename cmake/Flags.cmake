@@ -28,13 +28,14 @@ endif()
 
 # How hard a target is optimised, where that is not for the build type to say: the compiler takes up
 # to ten times longer to optimise instrumented code, which pays for loops over numbers and bytes
-# only, and test programs need no more than -O1.
+# only; test programs, and the folders that read options and write reports, need no more than -O1.
 function(shardlm_optimise target)
   if(SHARDLM_SANITIZE AND target MATCHES "shardlm_(backend|comm|io)$")
     target_compile_options(${target} PRIVATE -O1)
   elseif(SHARDLM_SANITIZE OR SHARDLM_COVERAGE)
     target_compile_options(${target} PRIVATE -O0)
-  elseif(NOT target MATCHES "^shardlm" AND CMAKE_BUILD_TYPE STREQUAL "Release")
+  elseif(CMAKE_BUILD_TYPE STREQUAL "Release" AND
+         (NOT target MATCHES "^shardlm" OR target MATCHES "shardlm_(study|launcher)$"))
     target_compile_options(${target} PRIVATE -O1)
   endif()
 endfunction()
