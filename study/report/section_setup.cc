@@ -11,9 +11,9 @@ namespace shardlm::report {
 namespace {
 
 std::string pair_html(const std::string& name, const std::string& value, bool changed) {
-  return fmt::format("<div><dt>{}</dt><dd>{}{}</dd></div>\n", escaped(name),
-                     value.empty() ? "–" : escaped(value),
-                     changed ? " " + badge("warn", "differs between launches") : "");
+  const std::string mark = changed ? badge("warn", "differs between launches") : std::string();
+  return fmt::format("<div><dt>{}</dt><dd>{} {}</dd></div>\n", escaped(name),
+                     value.empty() ? "–" : escaped(value), mark);
 }
 
 std::string environment(const Facts& facts) {
@@ -31,7 +31,7 @@ std::string study_facts(const Facts& facts) {
   std::string html = "<dl class=\"facts\">\n";
   html += pair_html("method version", facts.method_version, false);
   html += pair_html("launches of a cell", number_text(facts.launches_asked, 6), false);
-  html += pair_html("order", facts.seed.empty() ? "" : "random, seed " + facts.seed, false);
+  html += pair_html("order", fmt::format("random, seed {}", facts.seed), false);
   html += pair_html("began", facts.started, false);
   html += pair_html("time in launches", time_text(facts.wall_s), false);
   html += pair_html("calibration", facts.calibration_hash, false);
@@ -52,7 +52,7 @@ std::string binding(const Facts& facts) {
     html += fmt::format("<div class=\"host\"><b>{}</b><ul>",
                         escaped(host.empty() ? "a host without a name" : host));
     for (const RankTimes* r : ranks) {
-      const std::string core = r->core.empty() ? "not bound" : "core " + r->core;
+      const std::string core = r->core.empty() ? "not bound" : fmt::format("core {}", r->core);
       html += fmt::format("<li><b>rank {}</b><span>{}</span></li>", r->rank, escaped(core));
     }
     html += "</ul></div>\n";
