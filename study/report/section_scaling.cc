@@ -175,7 +175,7 @@ std::string weak_reading(const Scaling& s) {
 
 std::string table_of(const std::vector<Scaling>& scalings, const std::string& caption) {
   Table table(caption, {"curve", "ranks", "nodes", "n", "tokens/s", "low…high", "ms", "speed-up",
-                        "low…high", "efficiency", "Karp–Flatt", "doubts"});
+                        "of speed-up", "efficiency", "Karp–Flatt", "doubts"});
   const auto labels = labels_of(scalings);
   for (std::size_t i = 0; i < scalings.size(); ++i) {
     for (const ScalingStep& step : scalings[i].steps) {
