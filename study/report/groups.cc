@@ -13,12 +13,12 @@ std::string plural(const std::string& n, const std::string& thing) {
 
 using Setting = std::map<std::string, std::string>;
 
-// Ranks and nodes first, as people say it.
+// Ranks, nodes and batch first, as people say it.
 std::vector<std::pair<std::string, std::string>> in_order(const Setting& setting) {
   std::vector<std::pair<std::string, std::string>> all(setting.begin(), setting.end());
   std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
     const auto place = [](const std::string& name) {
-      return name == "ranks" ? 0 : name == "nodes" ? 1 : 2;
+      return name == "ranks" ? 0 : name == "nodes" ? 1 : name == "batch" ? 2 : 3;
     };
     return place(a.first) < place(b.first);
   });
