@@ -14,10 +14,10 @@
 #include "launcher/model_shape.h"
 #include "launcher/options.h"
 #include "launcher/version_command.h"
+#include "study/measuring.h"
 #include "study/sweep/cell_command.h"
 #include "study/sweep/guess.h"
 #include "study/sweep/meeting_refusal.h"
-#include "study/measuring.h"
 
 namespace shardlm {
 namespace {
@@ -37,15 +37,20 @@ std::string refusal_of_program(const Words& words) {
   return "";
 }
 
+// Of this machine if the jobs run on it, else 0.
+int cores_here(const LaunchSpec& launch, const LauncherFacts& facts) {
+  return launch.hosts.empty() && launch.by == LaunchSpec::By::mpirun ? facts.cores : 0;
+}
+
 class Planner {
  public:
   Planner(const StudySpec& spec, const LauncherFacts& facts, const std::string& program)
       : spec_(spec), facts_(facts), program_(program) {}
 
   std::vector<Cell> cells() {
-    const bool here = spec_.launch.hosts.empty() && spec_.launch.by == LaunchSpec::By::mpirun;
+    const int cores = cores_here(spec_.launch, facts_);
     std::vector<Cell> cells =
-        make_cells(spec_, here ? facts_.cores : std::numeric_limits<int>::max());
+        make_cells(spec_, cores > 0 ? cores : std::numeric_limits<int>::max());
     bool first = true;
     for (Cell& cell : cells) {
       if (cell.runs()) cell.skipped = launch_refusal(spec_.launch, cell.factors);
@@ -173,6 +178,7 @@ SweepPlan make_plan(const StudySpec& spec, const std::string& yaml, const Launch
   plan.repeat = spec.repeat;
   plan.env = spec.launch.env;
   plan.timeout_s = spec.launch.timeout_s;
+  plan.cores = cores_here(spec.launch, facts);
   plan.predict = spec.predict;
   plan.report = spec.report;
   plan.budget_minutes = spec.budget_minutes;

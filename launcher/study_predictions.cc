@@ -31,6 +31,13 @@ class Predictor {
       : plan_(plan), folder_(std::move(folder)), launches_(launches) {}
 
   Json predict(const Cell& cell, const std::string& phase) {
+    const int ranks = ranks_of(cell.factors), threads = std::max(1, threads_of(cell.factors));
+    if (plan_.cores > 0 && ranks * threads > plan_.cores) {
+      return without(cell, phase,
+                     fmt::format("{} ranks of {} threads share {} cores, and a prediction is for "
+                                 "ranks with cores of their own",
+                                 ranks, threads, plan_.cores));
+    }
     const std::string from = one_rank_file(cell);
     if (from.empty()) return without(cell, phase, "the same on one rank is not measured");
     const std::string file = calibration_of(cell);

@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kStart_s = 0.9, kStartOfRank_s = 0.05;
 constexpr double kCoreBytesPerS = 6e9, kCoreFlopsPerS = 15e9, kLoadBytesPerS = 1e9;
-constexpr double kReadBandwidth_s = 0.5;  // what bench measures before and after a model
+constexpr double kAround_s = 1.5;  // read bandwidth, warming up, canary
 constexpr double kCall_s = 20e-6;         // of an all-reduce
 constexpr double kRepetitionsByPrecision = 60, kMostSeconds = 10;  // bench's own
 constexpr double kCollSize_s = 1, kCalibration_s = 8;
@@ -59,7 +59,7 @@ struct Bench {
                         2 * model.parameters * (batch - 1) / (kCoreFlopsPerS * speed)
                   : 0) +
         calls_s;
-    double sum_s = computes ? bytes / kLoadBytesPerS + kReadBandwidth_s : 0;
+    double sum_s = computes ? bytes / kLoadBytesPerS + kAround_s : 0;
     if (number("prompt", 128) > 0) sum_s += test_s(prefill_s);
     if (number("generate", 64) > 0) sum_s += test_s(number("generate", 64) * step_s);
     return sum_s;

@@ -90,6 +90,7 @@ Json object_of(const SweepPlan& plan) {
           {"repeat", repeat_json(plan.repeat)},
           {"env", plan.env},
           {"timeout_s", plan.timeout_s},
+          {"cores", plan.cores},
           {"predict", plan.predict},
           {"report", plan.report},
           {"budget", {{"minutes", given(plan.budget_minutes)}}},
@@ -123,6 +124,7 @@ SweepPlan plan_of(const Json& o) {
   plan.repeat = repeat_of(o.at("repeat"));
   plan.env = o.at("env").get<std::map<std::string, std::string>>();
   plan.timeout_s = o.at("timeout_s").get<double>();
+  plan.cores = o.at("cores").get<int>();
   plan.predict = o.at("predict").get<bool>();
   plan.report = o.at("report").get<bool>();
   plan.budget_minutes = given_of<double>(o.at("budget").at("minutes"));

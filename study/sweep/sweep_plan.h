@@ -26,6 +26,7 @@ struct SweepPlan {
   RepeatSpec repeat = {};
   std::map<std::string, std::string> env = {};  ///< set for every job
   double timeout_s = 300;
+  int cores = 0;  ///< of this machine, where the jobs run; 0: elsewhere
   bool predict = false, report = true;
   std::vector<Cell> cells = {};
   std::vector<LaunchRef> order = {};
