@@ -51,13 +51,11 @@ class Planner {
     const int cores = cores_here(spec_.launch, facts_);
     std::vector<Cell> cells =
         make_cells(spec_, cores > 0 ? cores : std::numeric_limits<int>::max());
-    bool first = true;
     for (Cell& cell : cells) {
       if (cell.runs()) cell.skipped = launch_refusal(spec_.launch, cell.factors);
       if (!cell.runs()) continue;
       if (cell.kind == CellKind::calibrate) {
-        plan(cell, calibrate_words(spec_, cell, calibration_file(cell, first)));
-        first = false;
+        plan(cell, calibrate_words(spec_, cell));
       } else {
         plan_measurement(cell);
       }

@@ -40,11 +40,11 @@ class Predictor {
     }
     const std::string from = one_rank_file(cell);
     if (from.empty()) return without(cell, phase, "the same on one rank is not measured");
-    const std::string file = calibration_of(cell);
-    if (file.empty()) return without(cell, phase, "there is no calibration of this network");
+    const fs::path file = folder_ / kCalibrationFile;
+    if (!fs::exists(file)) return without(cell, phase, "the calibration has failed");
     std::vector<std::string> command = {own_program()};
     for (const std::string& word :
-         predict_words(plan_.model, plan_.shape, cell.factors, phase, file, from)) {
+         predict_words(plan_.model, plan_.shape, cell.factors, phase, file.string(), from)) {
       command.push_back(word);
     }
     const ProcessEnd end = run_process(
@@ -76,20 +76,6 @@ class Predictor {
           folder_ / fmt::format("one-rank-{}.jsonl", launch.at("cell").get<std::string>());
       if (!fs::exists(path)) write_whole_file(path, lines);
       return path.string();
-    }
-    return "";
-  }
-
-  // The calibration of the cell's network.
-  std::string calibration_of(const Cell& cell) const {
-    bool first = true;
-    for (const Cell& other : plan_.cells) {
-      if (other.kind != CellKind::calibrate || !other.runs()) continue;
-      const fs::path path = folder_ / calibration_file(other, first);
-      first = false;
-      const bool same =
-          level_of(other.factors, "emulate", "none") == level_of(cell.factors, "emulate", "none");
-      if (same && fs::exists(path)) return path.string();
     }
     return "";
   }

@@ -151,20 +151,13 @@ bool better_calibration(const Factors& one, const Factors& other, int cores) {
   return crowded(one) ? size(one) < size(other) : size(one) > size(other);
 }
 
-// One calibration for each network.
+// One: what an emulated network adds is known by its formula (predict --emulate).
 std::vector<Factors> calibrations(const std::vector<Factors>& cells, int cores) {
-  std::vector<Factors> found;
-  for (Factors& meeting : meetings(cells, {"ranks", "nodes", "threads", "dtype", "emulate"})) {
-    const auto same = std::ranges::find_if(found, [&](const Factors& other) {
-      return level_of(other, "emulate", "none") == level_of(meeting, "emulate", "none");
-    });
-    if (same == found.end()) {
-      found.push_back(std::move(meeting));
-    } else if (better_calibration(meeting, *same, cores)) {
-      *same = std::move(meeting);
-    }
-  }
-  return found;
+  const auto all = meetings(cells, {"ranks", "nodes", "threads", "dtype"});
+  const auto best = std::ranges::max_element(all, [&](const Factors& one, const Factors& other) {
+    return better_calibration(other, one, cores);
+  });
+  return best == all.end() ? std::vector<Factors>{} : std::vector{*best};
 }
 
 void skip_doubled(std::vector<Cell>& cells) {

@@ -58,7 +58,6 @@ void add_factors(Words& words, const Factors& factors) {
   if (ranks_of(factors) > 1) add_sums(words, factors);
 }
 
-// Of bench coll and of calibrate.
 void add_network(Words& words, const Factors& factors) {
   const std::string network = level_of(factors, "emulate", "none");
   if (network != "none") add(words, "emulate", network);
@@ -92,19 +91,13 @@ Words coll_words(const StudySpec& spec, const Cell& cell) {
 
 }  // namespace
 
-std::string calibration_file(const Cell& cell, bool first) {
-  return first ? "calibration.json" : "calibration-" + cell.id + ".json";
-}
-
-std::vector<std::string> calibrate_words(const StudySpec& spec, const Cell& cell,
-                                         const std::string& file) {
+std::vector<std::string> calibrate_words(const StudySpec& spec, const Cell& cell) {
   Words words = {"calibrate"};
   for (const std::string name : {"threads", "dtype"}) {
     if (cell.factors.contains(name)) add(words, name, cell.factors.at(name));
   }
-  add_network(words, cell.factors);
   add_given(words, "seconds", spec.calibrate_seconds);
-  add(words, "out", std::string(kStudyFolder) + "/" + file);
+  add(words, "out", fmt::format("{}/{}", kStudyFolder, kCalibrationFile));
   return words;
 }
 
@@ -125,6 +118,7 @@ std::vector<std::string> predict_words(const std::string& model, const std::stri
                                        const std::string& file, const std::string& from) {
   Words words = {"predict", "--json", "--calibration", file, "--from", from, "--phase", phase};
   add_model(words, model, shape, factors);
+  add_network(words, factors);
   for (const std::string name : {"ranks", "nodes", "dtype", "kv-dtype", "batch", "prefill-chunk"}) {
     if (factors.contains(name)) add(words, name, factors.at(name));
   }

@@ -16,11 +16,9 @@ inline constexpr const char* kStudyFolder = "{study}";
 /// have.
 std::vector<std::string> program_words(const StudySpec& spec, const Cell& cell);
 
-/// "calibration.json", or "calibration-c002.json": where a calibration writes, in the study's
-/// folder. `first`: of the study.
-std::string calibration_file(const Cell& cell, bool first);
-std::vector<std::string> calibrate_words(const StudySpec& spec, const Cell& cell,
-                                         const std::string& file);
+/// Where the calibration is, in the study's folder.
+inline constexpr const char* kCalibrationFile = "calibration.json";
+std::vector<std::string> calibrate_words(const StudySpec& spec, const Cell& cell);
 
 /// What of a cell can be predicted: "decode", "prefill".
 std::vector<std::string> predicted_phases(const Factors& factors);
