@@ -181,8 +181,8 @@ class Relay {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 7) {
-    std::fputs("usage: netns_relay DEVICE MTU DELAY_US RATE_MBIT NAMESPACE NAMESPACE...\n", stderr);
+  if (argc < 6) {
+    std::fputs("usage: netns_relay DEVICE MTU DELAY_US RATE_MBIT NAMESPACE...\n", stderr);
     return 2;
   }
   try {
