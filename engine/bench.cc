@@ -102,6 +102,7 @@ BenchTiming run_bench_test(Coordinator& coordinator, const BenchTest& test,
                      .end_s = read_s.back(),
                      .passes = static_cast<std::int64_t>(read_s.size() - first - 1),
                      .gaps_s = {}};
+  timing.gaps_s.reserve(read_s.size());
   for (std::size_t i = 2; first == 1 && i < read_s.size(); ++i)
     timing.gaps_s.push_back(read_s[i] - read_s[i - 1]);
   return timing;

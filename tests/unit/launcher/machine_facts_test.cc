@@ -2,8 +2,10 @@
 #include "launcher/machine_facts.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <fstream>
+#include <string>
 
 #include "launcher/environment_record.h"
 
@@ -21,7 +23,7 @@ class Machine : public testing::Test {
     std::ofstream(root_ / file) << text << '\n';
   }
   std::string get(const std::string& name) const { return fact(machine_facts(root_), name); }
-  const fs::path root_ = fs::path(testing::TempDir()) / "shardlm_machine";
+  const fs::path root_ = fs::path(testing::TempDir()) / ("shardlm_machine-" + std::to_string(::getpid()));
 };
 
 TEST_F(Machine, IsReadFromItsFiles) {

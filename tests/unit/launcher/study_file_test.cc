@@ -334,7 +334,7 @@ TEST(StudyFiles, ThatShip) {
           << entry.path() << " " << factors_text(cell.factors) << ": " << cell.skipped;
     }
   }
-  EXPECT_EQ(n_files, 6);
+  EXPECT_EQ(n_files, 7);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "study/calibration.h"
 
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -56,7 +57,7 @@ class CalibrationFile : public testing::Test {
   CalibrationFile() {
     const auto* test = testing::UnitTest::GetInstance()->current_test_info();
     path_ = std::filesystem::path(testing::TempDir()) /
-            (std::string("calibration_") + test->name() + ".json");
+            (std::string("calibration_") + test->name() + std::to_string(::getpid()) + ".json");
   }
   ~CalibrationFile() override { std::filesystem::remove(path_); }
 

@@ -2,6 +2,7 @@
 #include "study/energy.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <fstream>
 
@@ -29,7 +30,7 @@ class Powercap : public testing::Test {
     fs::create_directories(zones() / folder);
     std::ofstream(zones() / folder / file) << text << '\n';
   }
-  const fs::path root_ = fs::path(testing::TempDir()) / "shardlm_powercap";
+  const fs::path root_ = fs::path(testing::TempDir()) / ("shardlm_powercap-" + std::to_string(::getpid()));
 };
 
 TEST_F(Powercap, AddsUpPackagesAndNothingElse) {

@@ -1,6 +1,7 @@
 #include "study/prediction.h"
 
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -289,7 +290,7 @@ TEST(LinkPresets, OrGivenByNumbers) {
 
 class Timings : public testing::Test {
  protected:
-  Timings() { path_ = std::filesystem::path(testing::TempDir()) / "one_rank_timings.jsonl"; }
+  Timings() { path_ = std::filesystem::path(testing::TempDir()) / ("one_rank_timings-" + std::to_string(::getpid()) + ".jsonl"); }
   ~Timings() override { std::filesystem::remove(path_); }
   static std::string line(const std::string& test, int ranks, double speed,
                           const std::string& more = "") {

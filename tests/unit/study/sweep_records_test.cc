@@ -1,5 +1,6 @@
 // The plan's file, the file of launches, and two studies compared.
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -20,7 +21,8 @@ using testing::HasSubstr;
 fs::path new_folder() {
   const auto* test = testing::UnitTest::GetInstance()->current_test_info();
   const fs::path folder = fs::path(testing::TempDir()) /
-                          (std::string("shardlm_") + test->test_suite_name() + "." + test->name());
+                          (std::string("shardlm_") + test->test_suite_name() + "." + test->name() +
+                           std::to_string(::getpid()));
   fs::remove_all(folder);
   fs::create_directories(folder);
   return folder;
